@@ -1,0 +1,240 @@
+"""What a kernel is, and the algebra that combines kernels.
+
+A kernel k measures how similar two outcomes of the condition are. Kernels add, multiply and scale like the functions they
+are, each on its own columns: `Delta("site") * RBF("age") + 0.5 * Linear("dose")`. Sums and products of kernels are kernels.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from cclk.condition import Columns, Condition, as_condition
+from cclk.kernels import bandwidth
+from cclk.notices import warn
+
+
+class Kernel(ABC):
+    """A similarity of conditions: `kernel(a)` is the (n, n) matrix within a, `kernel(a, b)` the (n, m) matrix between a and b."""
+
+    positive_definite: bool = True
+    """False where the function may have negative eigenvalues; solvers then clip them and say so."""
+
+    def __call__(self, a: object, b: object | None = None) -> Tensor:
+        left = as_condition(a, name="a")
+        right = left if b is None else as_condition(b, name="b", device=left.values.device)
+        self.ensure_fitted(left)
+        return self.evaluate(left, right).to(left.dtype)
+
+    @abstractmethod
+    def evaluate(self, a: Condition, b: Condition) -> Tensor:
+        """The float64 (len(a), len(b)) matrix of similarities. No gradient flows through it."""
+
+    def diagonal(self, a: Condition) -> Tensor:
+        """k(a_i, a_i) for every row, float64 (len(a),)."""
+        blocks = [a.rows(slice(start, start + 256)) for start in range(0, len(a), 256)]
+        return torch.cat([self.evaluate(block, block).diagonal() for block in blocks])
+
+    def feature_count(self, a: Condition) -> int | None:
+        """How many explicit features this kernel has on such a condition; None where there is no finite map."""
+        return None
+
+    def features(self, a: Condition) -> Tensor:
+        """An explicit map G, float64 (len(a), m), with G G^T = k(a, a)."""
+        raise ValueError(f"{self!r} has no explicit feature map: use solver='nystrom' or 'exact'")
+
+    def groups(self, a: Condition) -> Tensor | None:
+        """Group numbers when the kernel is 'same group or not', where the operator has a closed form; None otherwise."""
+        return None
+
+    def leaves(self) -> Iterator[Kernel]:
+        """The elementary kernels of the expression, from left to right."""
+        yield self
+
+    @abstractmethod
+    def on(self, columns: Columns) -> Kernel:
+        """The same kernel, looking only at these columns of the condition (names or numbers)."""
+
+    def fit(self, condition: object, batch_size: int = 256) -> Self:
+        """Set every length scale that is "auto" or "median" from the training condition, once; returns the kernel.
+
+        Args:
+            condition: the condition of the training split, n rows.
+            batch_size: the size of the batches to come; "auto" gives the median anchor of such a batch its few partners.
+        """
+        bandwidth.fit(self, as_condition(condition), batch_size)
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether every length scale is a number by now."""
+        return all(leaf.scale is not None for leaf in self.leaves() if isinstance(leaf, bandwidth.HasLengthScale))
+
+    def ensure_fitted(self, condition: Condition) -> None:
+        """Fit on this condition if nobody has fitted the kernel yet, and say so."""
+        if not self.is_fitted:
+            before = repr(self)
+            self.fit(condition, batch_size=len(condition))
+            warn(
+                f"{before} was not fitted: fitted on the first batch of {len(condition)} as {self!r}. "
+                "Call kernel.fit(training_condition, batch_size) beforehand to fit it on the whole training split."
+            )
+
+    def state(self) -> dict[str, float]:
+        """The fitted length scales, by position in the expression, as plain numbers that any format can keep."""
+        scaled = {str(i): leaf.scale for i, leaf in enumerate(self.leaves()) if isinstance(leaf, bandwidth.HasLengthScale)}
+        return {place: scale for place, scale in scaled.items() if scale is not None}
+
+    def load_state(self, state: dict[str, float]) -> Self:
+        """Take over fitted length scales saved by `state` from a kernel of the same form."""
+        leaves = list(self.leaves())
+        for place, scale in state.items():
+            leaf = leaves[int(place)] if int(place) < len(leaves) else None
+            if not isinstance(leaf, bandwidth.HasLengthScale):
+                raise ValueError(f"{self!r} has no length scale at place {place}: the state belongs to another kernel")
+            leaf.scale = float(scale)
+        return self
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(float(other), self) if isinstance(other, numbers.Real) else NotImplemented
+
+    def __rmul__(self, other: float) -> Kernel:
+        return Scaled(float(other), self) if isinstance(other, numbers.Real) else NotImplemented
+
+
+class Leaf(Kernel):
+    """An elementary kernel on some columns of the condition, all of them by default."""
+
+    def __init__(self, columns: Columns | None = None) -> None:
+        if isinstance(columns, float):
+            raise ValueError(
+                f"{type(self).__name__}({columns}): the first argument names columns of the condition; "
+                f"write the other settings by name, as in RBF(length_scale={columns})"
+            )
+        self.columns = columns
+
+    def on(self, columns: Columns) -> Self:
+        if self.columns is not None:
+            raise ValueError(f"{self!r} already looks at columns {self.columns!r}")
+        chosen = copy.copy(self)
+        chosen.columns = columns
+        return chosen
+
+    def settings(self) -> dict[str, object]:
+        """What `repr` shows beside the columns."""
+        return {}
+
+    def __repr__(self) -> str:
+        words = [] if self.columns is None else [repr(self.columns)]
+        words += [f"{key}={value}" for key, value in self.settings().items()]
+        return f"{type(self).__name__}({', '.join(words)})"
+
+
+class Pair(Kernel):
+    """Two kernels combined."""
+
+    symbol: str
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left, self.right = left, right
+        self.positive_definite = left.positive_definite and right.positive_definite
+
+    def on(self, columns: Columns) -> Self:
+        return type(self)(self.left.on(columns), self.right.on(columns))
+
+    def leaves(self) -> Iterator[Kernel]:
+        yield from self.left.leaves()
+        yield from self.right.leaves()
+
+    def __repr__(self) -> str:
+        return f" {self.symbol} ".join(
+            f"({side!r})" if self.symbol == "*" and isinstance(side, Sum) else repr(side) for side in (self.left, self.right)
+        )
+
+
+class Sum(Pair):
+    """k(a, b) = left(a, b) + right(a, b): alike in either respect."""
+
+    symbol = "+"
+
+    def evaluate(self, a: Condition, b: Condition) -> Tensor:
+        return self.left.evaluate(a, b) + self.right.evaluate(a, b)
+
+    def diagonal(self, a: Condition) -> Tensor:
+        return self.left.diagonal(a) + self.right.diagonal(a)
+
+    def feature_count(self, a: Condition) -> int | None:
+        left, right = self.left.feature_count(a), self.right.feature_count(a)
+        return None if left is None or right is None else left + right
+
+    def features(self, a: Condition) -> Tensor:
+        return torch.cat([self.left.features(a), self.right.features(a)], dim=1)
+
+
+class Product(Pair):
+    """k(a, b) = left(a, b) * right(a, b): alike in both respects."""
+
+    symbol = "*"
+
+    def evaluate(self, a: Condition, b: Condition) -> Tensor:
+        return self.left.evaluate(a, b) * self.right.evaluate(a, b)
+
+    def diagonal(self, a: Condition) -> Tensor:
+        return self.left.diagonal(a) * self.right.diagonal(a)
+
+    def feature_count(self, a: Condition) -> int | None:
+        left, right = self.left.feature_count(a), self.right.feature_count(a)
+        return None if left is None or right is None else left * right
+
+    def features(self, a: Condition) -> Tensor:
+        # Every product of one feature of the left with one of the right.
+        return (self.left.features(a)[:, :, None] * self.right.features(a)[:, None, :]).flatten(1)
+
+    def groups(self, a: Condition) -> Tensor | None:
+        left, right = self.left.groups(a), self.right.groups(a)
+        if left is None or right is None:
+            return None
+        return (left * (right.max() + 1) + right).unique(return_inverse=True)[1]
+
+
+class Scaled(Kernel):
+    """k(a, b) = factor * kernel(a, b)."""
+
+    def __init__(self, factor: float, kernel: Kernel) -> None:
+        if not 0 < factor < float("inf"):
+            raise ValueError(f"a kernel can only be scaled by a positive number, not by {factor}")
+        self.factor, self.kernel = factor, kernel
+        self.positive_definite = kernel.positive_definite
+
+    def on(self, columns: Columns) -> Scaled:
+        return Scaled(self.factor, self.kernel.on(columns))
+
+    def evaluate(self, a: Condition, b: Condition) -> Tensor:
+        return self.factor * self.kernel.evaluate(a, b)
+
+    def diagonal(self, a: Condition) -> Tensor:
+        return self.factor * self.kernel.diagonal(a)
+
+    def feature_count(self, a: Condition) -> int | None:
+        return self.kernel.feature_count(a)
+
+    def features(self, a: Condition) -> Tensor:
+        return self.factor**0.5 * self.kernel.features(a)
+
+    def leaves(self) -> Iterator[Kernel]:
+        yield from self.kernel.leaves()
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
+        return f"{self.factor:g} * {inner}"

@@ -1,0 +1,46 @@
+"""The kernel of categories: same or not."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cclk.condition import Condition
+from cclk.kernels.base import Leaf
+
+
+class Delta(Leaf):
+    """k(a, b) = 1 if a = b in every column, else 0. With it, CCL-K is exactly conditional sampling within the batch.
+
+    >>> import torch
+    >>> Delta()(torch.tensor([0.0, 1.0, 0.0]))
+    tensor([[1., 0., 1.],
+            [0., 1., 0.],
+            [1., 0., 1.]])
+    """
+
+    def evaluate(self, a: Condition, b: Condition) -> Tensor:
+        left, right = a.select(self.columns), b.select(self.columns)
+        same = left[:, :1] == right[:, 0]
+        for column in range(1, left.shape[1]):
+            same &= left[:, column, None] == right[:, column]
+        return same.double()
+
+    def diagonal(self, a: Condition) -> Tensor:
+        return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
+
+    def feature_count(self, a: Condition) -> int:
+        return int(self.groups(a).max()) + 1
+
+    def features(self, a: Condition) -> Tensor:
+        return torch.nn.functional.one_hot(self.groups(a)).double()
+
+    def groups(self, a: Condition) -> Tensor:
+        values = a.select(self.columns)
+        codes: Tensor = values.flatten().unique(return_inverse=True)[1] if values.shape[1] == 1 else _row_codes(values)
+        return codes
+
+
+def _row_codes(values: Tensor) -> Tensor:
+    codes: Tensor = values.unique(dim=0, return_inverse=True)[1]
+    return codes

@@ -1,0 +1,174 @@
+"""From what the caller passes to what the core takes: checks, unit length, other processes' samples, the two directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from cclk.condition import Condition
+from cclk.losses import distributed
+from cclk.losses.core import Contrast, Layout, Objective
+
+Views = Literal["cross", "all"]
+Reduction = Literal["mean", "sum", "none"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every loss can be told."""
+
+    temperature: float = 0.1
+    views: Views = "cross"
+    symmetric: bool = False
+    gather_distributed: bool = False
+    reduction: Reduction = "mean"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature is {self.temperature}: it must be a positive number, such as 0.1")
+        if self.views not in ("cross", "all"):
+            raise ValueError(f"views is {self.views!r}: it must be 'cross' or 'all'")
+        if self.reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction is {self.reduction!r}: it must be 'mean', 'sum' or 'none'")
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One view's samples as anchors, the other view's as their partners."""
+
+    anchors: Tensor
+    """Unit embeddings of the local anchors, (n, d)."""
+    partners: Tensor
+    """Unit embeddings of all columns, (columns, d)."""
+    layout: Layout
+    swapped: bool
+    """False where x is the anchor, True where y is."""
+
+
+class Batch:
+    """A checked batch: the local embeddings, and the joined batch of all processes."""
+
+    def __init__(self, x: Tensor, y: Tensor, support: Tensor | None, options: Options) -> None:
+        self.options = options
+        self.joins = options.gather_distributed and distributed.active()
+        _check_embeddings(x, y, support, alone=not self.joins)
+        self.dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
+        self.device = x.device
+        self.local = len(x)
+        self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
+        self.support = None if support is None else unit(support, "support[0]", self.dtype)
+        self.counts = distributed.sizes(self.local, x.device) if self.joins else [self.local]
+        self.size = sum(self.counts)
+        if self.size < 2:
+            raise ValueError(f"x has {self.size} rows in all: a contrastive loss needs at least 2 samples")
+        self.first = sum(self.counts[: torch.distributed.get_rank()]) if self.joins else 0
+
+    def join(self, local: Tensor) -> Tensor:
+        """A tensor with a row per local sample, joined over all processes."""
+        return distributed.gather(local, self.counts) if self.joins else local
+
+    def join_condition(self, condition: Condition) -> Condition:
+        """The condition of the joined batch."""
+        if not self.joins:
+            return condition
+        return Condition(self.join(condition.values), condition.names, condition.dtype)
+
+    def directions(self) -> Iterator[Direction]:
+        """x as anchors, and, if the loss is symmetric, y as anchors too."""
+        options = self.options
+        within = options.views == "all"
+        support = 0 if self.support is None else len(self.support)
+        layout = Layout(self.local, self.first, self.size, support, within)
+        all_y = self.join(self.y)
+        all_x = self.join(self.x) if within or options.symmetric else None
+        yield Direction(self.x, self._columns(all_y, all_x), layout, swapped=False)
+        if options.symmetric:
+            assert all_x is not None
+            yield Direction(self.y, self._columns(all_x, all_y), layout, swapped=True)
+
+    def _columns(self, across: Tensor, within: Tensor | None) -> Tensor:
+        parts = [across]
+        if self.support is not None:
+            parts.append(self.support)
+        if self.options.views == "all" and within is not None:
+            parts.append(within)
+        return torch.cat(parts) if len(parts) > 1 else across
+
+    def loss(self, objective: Callable[[Direction], Objective]) -> Tensor:
+        """The loss of the joined batch: the mean over its anchors and directions, or as `reduction` says."""
+        options = self.options
+        reduce = options.reduction != "none"
+        shares = []
+        with torch.autocast(self.device.type, enabled=False):
+            for direction in self.directions():
+                grad = torch.is_grad_enabled() and (direction.anchors.requires_grad or direction.partners.requires_grad)
+                shares.append(
+                    Contrast.apply(  # type: ignore[no-untyped-call]
+                        direction.anchors, direction.partners, objective(direction), options.temperature, reduce, grad
+                    )
+                )
+            loss: Tensor = shares[0] if len(shares) == 1 else (shares[0] + shares[1]) / 2
+            if options.reduction == "mean":
+                loss = loss / self.size
+            return distributed.total(loss) if self.joins and reduce else loss
+
+
+def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool) -> None:
+    for name, tensor in (("x", x), ("y", y), ("support[0]", support)):
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{name} is a {type(tensor).__name__}: embeddings must be a torch tensor of shape (b, d)")
+        if tensor.ndim != 2 or tensor.shape[1] == 0:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: embeddings must have shape (b, d)")
+        if not tensor.is_floating_point():
+            raise ValueError(f"{name} has dtype {tensor.dtype}: embeddings must be floating point")
+        if tensor.device != x.device:
+            raise ValueError(f"{name} is on {tensor.device} but x is on {x.device}: move them to one device")
+        if tensor.shape[1] != x.shape[1]:
+            raise ValueError(f"{name} has width {tensor.shape[1]} but x has {x.shape[1]}: both views need the same width")
+    if len(y) != len(x):
+        raise ValueError(f"y has {len(y)} rows but x has {len(x)}: row i of both must be views of the same sample")
+    if alone and len(x) < 2:
+        raise ValueError(f"x has {len(x)} rows: a contrastive loss needs at least 2 samples")
+
+
+def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
+    """Rows of length 1, checked to be finite."""
+    converted = x.to(dtype)
+    norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)
+    if not norms.sum().isfinite():
+        # Either a bad value, or good ones so large that their squares overflow.
+        bad = ~converted.detach().isfinite()
+        if bad.any():
+            row = int(bad.any(dim=1).nonzero()[0])
+            raise ValueError(
+                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row {row}: the network has diverged, or its input is bad"
+            )
+        converted = converted / converted.detach().abs().amax(dim=1, keepdim=True).clamp_min(1.0)
+        norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)
+    result: Tensor = _Unit.apply(converted, norms)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Unit(torch.autograd.Function):
+    """x / |x|; a row of zeros stays, with gradient 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, norms: Tensor) -> Tensor:
+        inverse = norms.reciprocal().masked_fill_(norms < 1e-30, 0.0)
+        unit = x * inverse
+        ctx.save_for_backward(unit, inverse)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor, None]:
+        unit, inverse = ctx.saved_tensors
+        along = (incoming * unit).sum(dim=1, keepdim=True)
+        return torch.addcmul(incoming, unit, along, value=-1).mul_(inverse), None

@@ -1,0 +1,158 @@
+"""The tiled core: every loss is a sum over anchors, computed some anchors at a time, with its gradient on the way.
+
+For a tile of anchors the scores S = x y^T / temperature are one matrix product. An objective turns the tile into the anchors'
+losses and into dL/dS, from which the gradients are two more products. So nothing of size b^2 is ever stored, every score is
+exponentiated once, and the backward pass has nothing left to do but scale. Only reduction="none", whose incoming gradient is unknown
+beforehand, computes the tiles again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+TILE_BYTES = 1 << 21
+"""Size of one tile of scores: small enough to stay in cache, large enough for fast matrix products."""
+LARGEST_UNSHIFTED = {torch.float32: 30.0, torch.float64: 300.0}
+"""Scores up to this size can be exponentiated as they are; larger ones after subtracting their row's largest."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which column of the scores is what.
+
+    Columns 0 to samples - 1 are the samples of the joined batch, each in the view opposite to the anchor's, then the support;
+    with `within`, `batch` more columns follow: the samples in the anchor's own view.
+    """
+
+    anchors: int
+    first: int
+    """The sample number of the first local anchor: 0 but for other processes' batches."""
+    batch: int
+    support: int
+    within: bool
+
+    @property
+    def samples(self) -> int:
+        return self.batch + self.support
+
+    @property
+    def columns(self) -> int:
+        return self.samples + (self.batch if self.within else 0)
+
+    @property
+    def negatives(self) -> int:
+        """How many columns are neither the anchor itself nor its positive."""
+        return self.columns - (2 if self.within else 1)
+
+    def positive(self, tile: Tensor, start: int, stop: int) -> Tensor:
+        """The entries of the anchors' positives, a view of the tile, (stop - start,)."""
+        return tile[:, self.first + start : self.first + stop].diagonal()
+
+    def own(self, tile: Tensor, start: int, stop: int) -> Tensor:
+        """The entries of the anchors with themselves; only where `within`."""
+        begin = self.samples + self.first
+        return tile[:, begin + start : begin + stop].diagonal()
+
+    def fill(self, tile: Tensor, start: int, stop: int, value: float) -> None:
+        """Overwrite the entries of the positives and of the anchors themselves."""
+        self.positive(tile, start, stop).fill_(value)
+        if self.within:
+            self.own(tile, start, stop).fill_(value)
+
+
+@dataclass
+class TileResult:
+    """What an objective makes of a tile: the losses, and dL/dS = coefficient * slope + pull at the positive."""
+
+    loss: Tensor
+    """(rows,)"""
+    slope: Tensor
+    """(rows, columns); may reuse the memory of the scores."""
+    coefficient: Tensor
+    """(rows,); kept apart because scaling a product's (rows, d) result is cheaper than scaling the slope."""
+    pull: Tensor | None = None
+    """(rows,); None for 0."""
+
+
+class Objective(Protocol):
+    """An objective, as a function of a tile of scores."""
+
+    layout: Layout
+
+    def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
+        """Losses and slopes of anchors start to stop; `scores` (rows, columns) may be overwritten."""
+
+
+class Contrast(torch.autograd.Function):
+    """Losses of unit anchors (n, d) against unit partners (columns, d): their weighted sum, or one by one."""
+
+    @staticmethod
+    def forward(ctx: Any, anchors: Tensor, partners: Tensor, objective: Objective, temperature: float, reduce: bool, grad: bool) -> Tensor:
+        ctx.problem = objective, temperature
+        losses, gradients = _run(anchors, partners, objective, temperature, None, grad and reduce)
+        if grad:
+            ctx.save_for_backward(*(gradients if gradients is not None else (anchors, partners)))
+        ctx.reduce = reduce
+        return losses.sum() if reduce else losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.reduce:
+            of_anchors, of_partners = ctx.saved_tensors
+            return of_anchors * incoming, of_partners * incoming, None, None, None, None
+        anchors, partners = ctx.saved_tensors
+        _, gradients = _run(anchors, partners, *ctx.problem, incoming, True)
+        assert gradients is not None
+        return *gradients, None, None, None, None
+
+
+def _run(
+    anchors: Tensor, partners: Tensor, objective: Objective, temperature: float, incoming: Tensor | None, grad: bool
+) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    """The losses of all anchors, and, if asked for, the gradients of their sum (weighted by `incoming`)."""
+    layout = objective.layout
+    scaled = anchors / temperature
+    step = max(64, TILE_BYTES // (partners.shape[0] * partners.element_size()))
+    buffer = partners.new_empty(min(step, layout.anchors), partners.shape[0])
+    losses = []
+    of_anchors = torch.empty_like(anchors) if grad else None
+    of_partners = torch.zeros_like(partners) if grad else None
+    for start in range(0, layout.anchors, step):
+        stop = min(start + step, layout.anchors)
+        rows = scaled[start:stop]
+        scores = torch.mm(rows, partners.T, out=buffer[: stop - start])
+        result = objective.tile(scores, start, stop)
+        losses.append(result.loss)
+        if of_anchors is None or of_partners is None:
+            continue
+        coefficient, pull = result.coefficient[:, None], result.pull
+        if incoming is not None:
+            coefficient = coefficient * incoming[start:stop, None]
+            pull = None if pull is None else pull * incoming[start:stop]
+        local = torch.mm(result.slope, partners, out=of_anchors[start:stop]).mul_(coefficient)
+        of_partners.addmm_(result.slope.T, rows * coefficient)
+        if pull is not None:
+            places = slice(layout.first + start, layout.first + stop)
+            local.addcmul_(partners[places], pull[:, None])
+            of_partners[places].addcmul_(rows, pull[:, None])
+    gradients = None if of_anchors is None or of_partners is None else (of_anchors.div_(temperature), of_partners)
+    return torch.cat(losses) if len(losses) != 1 else losses[0], gradients
+
+
+def in_range(scores: Tensor, temperature: float) -> bool:
+    """Whether any score at this temperature can be exponentiated as it is."""
+    return 1 / temperature <= LARGEST_UNSHIFTED[scores.dtype]
+
+
+def exponentiate(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor | None]:
+    """exp(scores - shift) in place, and the shift (rows, 1), None where none is needed to stay in range."""
+    if in_range(scores, temperature):
+        return scores.exp_(), None
+    shift = scores.amax(dim=1, keepdim=True)
+    return scores.sub_(shift).exp_(), shift

@@ -1,0 +1,73 @@
+"""Joining the batches of all processes, with gradients that are exact after the usual averaging over processes.
+
+DistributedDataParallel averages parameter gradients over the processes. The loss of the joined batch is the same number on every
+process, and its gradient reaches each process's own embeddings multiplied by the number of processes, so that the average is
+the gradient of the joined batch: what one process would compute on the whole of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def active() -> bool:
+    """Whether there are other processes to join with."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def sizes(local: int, device: torch.device) -> list[int]:
+    """How many samples each process has."""
+    mine = torch.tensor([local], device=device)
+    everyone = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, mine)
+    return [int(size) for size in everyone]
+
+
+def gather(tensor: Tensor, counts: list[int]) -> Tensor:
+    """All processes' rows in the order of their ranks, (sum of counts, ...), also where the counts differ."""
+    joined: Tensor = _Gather.apply(tensor, counts)
+    return joined
+
+
+def total(loss: Tensor) -> Tensor:
+    """The sum of all processes' shares of the loss, ready for gradients that will be averaged."""
+    joined: Tensor = _Total.apply(loss)
+    return joined
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, counts: list[int]) -> Tensor:
+        rank = dist.get_rank()
+        ctx.mine = slice(sum(counts[:rank]), sum(counts[: rank + 1]))
+        # Collectives want equal shapes: everyone pads to the longest.
+        padded = tensor.new_zeros(max(counts), *tensor.shape[1:])
+        padded[: len(tensor)] = tensor
+        parts = [torch.empty_like(padded) for _ in counts]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor, None]:
+        summed = incoming.contiguous().clone()
+        dist.all_reduce(summed)
+        return summed[ctx.mine], None
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, loss: Tensor) -> Tensor:
+        summed = loss.clone()
+        dist.all_reduce(summed)
+        return summed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor) -> Tensor:
+        return incoming * dist.get_world_size()

@@ -1,0 +1,143 @@
+"""What a kernel does to a batch, in numbers and in plain words."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cclk.condition import Condition, as_condition
+from cclk.kernels import Kernel
+from cclk.kernels.bandwidth import HasLengthScale, effective_partners
+from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
+from cclk.operator.weights import Weights, check_mode, weigh
+
+_TILE = 256
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What each anchor of a batch sees. `print` it for the whole picture; `verdict` is the sentence to act upon."""
+
+    effective_sample_size: Tensor
+    """(sum w)^2 / sum w^2 for each anchor, (n,): how many partners it has in effect; 0 for a dead one."""
+    mass: Tensor
+    """sum_j |w_ji| for each anchor, (n,)."""
+    dead: Tensor
+    """Anchors that see nobody, boolean (n,)."""
+    negative_share: float
+    """The share of negative entries in the operator W, before any clipping."""
+    effective_rank: float
+    """trace W: how many independent outcomes the operator tells apart."""
+    solver: str
+    reason: str
+    healthy: bool
+    verdict: str
+
+    @property
+    def dead_share(self) -> float:
+        """The share of anchors that see nobody."""
+        return float(self.dead.double().mean())
+
+    def __str__(self) -> str:
+        size = self.effective_sample_size
+        low, middle, high = torch.quantile(size.double(), size.new_tensor([0.1, 0.5, 0.9]).double()).tolist()
+        return "\n".join(
+            [
+                self.verdict,
+                f"  effective partners: median {middle:.1f} of {len(size) - 1} (10 % have fewer than {low:.1f}, 10 % more than {high:.1f})",
+                f"  dead anchors: {int(self.dead.sum())} of {len(size)}",
+                f"  effective rank of W: {self.effective_rank:.1f}; negative entries: {self.negative_share:.1%}",
+                f"  solver: {self.solver} ({self.reason})",
+            ]
+        )
+
+
+def diagnose(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "loo") -> Diagnosis:
+    """Measure what a kernel and ridge make of a condition: effective partners, dead anchors, rank, and a plain verdict.
+
+    Args:
+        kernel: a kernel; if it is not fitted yet, it is fitted on this condition.
+        condition: one batch, at the batch size to be used: what an anchor sees depends on it.
+        ridge, solver, weights: as in the losses.
+
+    >>> import torch
+    >>> from cclk.kernels import RBF
+    >>> print(diagnose(RBF(length_scale=1e-4), torch.linspace(0, 1, 8)).verdict)
+    Bandwidth so small that 100 % of anchors see nobody: raise length_scale above 0.1, or use "auto".
+    """
+    table = as_condition(condition)
+    if len(table) < 2:
+        raise ValueError(f"condition has {len(table)} rows: an anchor needs at least one other sample")
+    kernel.ensure_fitted(table)
+    check_ridge(ridge), check_solver(solver), check_mode(weights)
+
+    operator = solve(kernel, table, ridge, solver).operator
+    raw = operator.with_rows_scaled(None, torch.float64)
+    found = weigh(kernel, table, ridge, solver, weights, torch.float64)
+    tiles = [(start, min(start + _TILE, len(table))) for start in range(0, len(table), _TILE)]
+    negatives = sum(int((raw(start, stop) < -1e-12).sum()) for start, stop in tiles)
+    size, mass, dead = _look(found, len(table))
+    rank = float((1 - operator.complement).sum())
+    healthy, verdict = _judge(kernel, table, size, dead)
+    return Diagnosis(size, mass, dead, negatives / len(table) ** 2, rank, found.solver, found.reason, healthy, verdict)
+
+
+def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:
+    """What is wrong with these weights, judged by some of the anchors; None if nothing is."""
+    size, _, dead = _look(weights, min(len(table), 2 * _TILE))
+    healthy, verdict = _judge(kernel, table, size, dead)
+    return None if healthy else verdict
+
+
+def _look(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Effective partners, mass and deadness of the first anchors."""
+    sizes, masses = [], []
+    for start in range(0, anchors, _TILE):
+        stop = min(start + _TILE, anchors)
+        tile = weights.rows(start, stop)
+        tile[:, start:stop].fill_diagonal_(0)
+        tile = tile.abs_()
+        masses.append(tile.sum(dim=1))
+        sizes.append(effective_partners(tile))
+    mass = torch.cat(masses)
+    dead = mass < weights.dead_below
+    return torch.cat(sizes).masked_fill(dead, 0.0), mass, dead
+
+
+def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tuple[bool, str]:
+    share, middle, others = float(dead.double().mean()), float(size.median()), len(table) - 1
+    scaled = any(isinstance(leaf, HasLengthScale) for leaf in kernel.leaves())
+    if bool((table.values == table.values[:1]).all()):
+        return False, "The condition is constant in this batch: every anchor sees everybody alike, so it conditions on nothing."
+    if share >= 0.1:
+        if scaled:
+            return False, f"Bandwidth so small that {share * 100:.0f} % of anchors see nobody: {_raise_above(kernel, table)}."
+        return False, (
+            f"{share * 100:.0f} % of anchors see nobody: their outcome is alone in the batch. Use a larger batch, "
+            "pass support=(y, condition), or choose a kernel that lets near outcomes help, such as RBF."
+        )
+    if others >= 8 and middle > 0.5 * others:
+        wide = " Lower length_scale, or use 'auto'." if scaled else " Choose a sharper kernel, such as RBF."
+        return False, f"Nearly unconditional: the median anchor sees {middle:.0f} of {others} others about alike.{wide}"
+    return True, f"Good: the median anchor has {middle:.1f} effective partners of {others}, and {share * 100:.0f} % see nobody."
+
+
+def _raise_above(kernel: Kernel, table: Condition) -> str:
+    """Advice with a number: what "auto" would choose here, as a factor if several kernels share it."""
+    advised = copy.deepcopy(kernel)
+    leaves = [leaf for leaf in advised.leaves() if isinstance(leaf, HasLengthScale)]
+    for leaf in leaves:
+        leaf.length_scale = "auto"
+    advised.fit(table, batch_size=len(table))
+    after = [leaf.scale or 1.0 for leaf in leaves]
+    if len(leaves) == 1:
+        return f'raise length_scale above {_round(after[0])}, or use "auto"'
+    pairs = ", ".join(f"{leaf.columns!r} above {_round(scale)}" for leaf, scale in zip(leaves, after, strict=True))
+    return f'raise the length_scale of {pairs}, or use "auto"'
+
+
+def _round(value: float) -> str:
+    return f"{value:.2g}"

@@ -1,0 +1,98 @@
+"""The conditional operator W = (K + ridge I)^-1 K of one batch, in forms that give a few of its rows cheaply.
+
+W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses ask for it by row tiles: no form but `Dense` ever holds b^2
+numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+
+class Operator(ABC):
+    """Rows of W, and 1 - W_ii kept apart because it is tiny where an anchor explains itself."""
+
+    def __init__(self, complement: Tensor) -> None:
+        self.complement = complement
+        """1 - W_ii, float64 (n,)."""
+
+    def __len__(self) -> int:
+        return len(self.complement)
+
+    @abstractmethod
+    def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
+        """Row tiles of diag(factor) W in the given dtype."""
+
+
+class Rows(ABC):
+    """A matrix given by row tiles."""
+
+    @abstractmethod
+    def __call__(self, start: int, stop: int) -> Tensor:
+        """Rows start to stop, a fresh tensor that the caller may overwrite."""
+
+
+class Dense(Operator):
+    """W held whole."""
+
+    def __init__(self, matrix: Tensor, complement: Tensor) -> None:
+        super().__init__(complement)
+        self.matrix = matrix
+
+    def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
+        matrix = self.matrix if factor is None else self.matrix * factor[:, None]
+        return DenseRows(matrix.to(dtype))
+
+
+class DenseRows(Rows):
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix = matrix
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        return self.matrix[start:stop].clone()
+
+
+class Factored(Operator):
+    """W = U U^T with a thin U: a row tile is one small product."""
+
+    def __init__(self, factor: Tensor) -> None:
+        super().__init__(1 - factor.square().sum(dim=1))
+        self.factor = factor
+
+    def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
+        left = self.factor if factor is None else self.factor * factor[:, None]
+        return ProductRows(left.to(dtype), self.factor.to(dtype))
+
+
+class ProductRows(Rows):
+    def __init__(self, left: Tensor, right: Tensor) -> None:
+        self.left, self.right = left, right.T
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        return self.left[start:stop] @ self.right
+
+
+class Grouped(Operator):
+    """W_ji = [same group] / (n_i + ridge): the closed form for a kernel that is 'same group or not'."""
+
+    def __init__(self, groups: Tensor, ridge: float) -> None:
+        self.share = 1 / (groups.bincount().double() + ridge)[groups]
+        super().__init__(1 - self.share)
+        self.groups = groups
+
+    def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
+        return GroupRows(self.groups, (self.share if factor is None else self.share * factor).to(dtype))
+
+
+class GroupRows(Rows):
+    """value_i where j is in the group of i, else 0."""
+
+    def __init__(self, groups: Tensor, value: Tensor) -> None:
+        self.groups, self.value = groups, value
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        same = self.groups[start:stop, None] == self.groups
+        return same * self.value[start:stop, None]
