@@ -7,6 +7,7 @@ are, each on its own columns: `Delta("site") * RBF("age") + 0.5 * Linear("dose")
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -102,15 +103,19 @@ class Kernel(ABC):
         return self
 
     def __add__(self, other: Kernel) -> Kernel:
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return Sum(self, other)
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(float(other), self) if isinstance(other, numbers.Real) else NotImplemented
+        if not isinstance(other, numbers.Real):
+            return NotImplemented
+        return Scaled(float(other), self)
 
     def __rmul__(self, other: float) -> Kernel:
-        return Scaled(float(other), self) if isinstance(other, numbers.Real) else NotImplemented
+        return self * other
 
 
 class Leaf(Kernel):
@@ -205,7 +210,7 @@ class Product(Pair):
         left, right = self.left.groups(a), self.right.groups(a)
         if left is None or right is None:
             return None
-        return (left * (right.max() + 1) + right).unique(return_inverse=True)[1]
+        return codes(torch.stack([left, right], dim=1))
 
 
 class Scaled(Kernel):
@@ -230,7 +235,7 @@ class Scaled(Kernel):
         return self.kernel.feature_count(a)
 
     def features(self, a: Condition) -> Tensor:
-        return self.factor**0.5 * self.kernel.features(a)
+        return self.kernel.features(a) * math.sqrt(self.factor)
 
     def leaves(self) -> Iterator[Kernel]:
         yield from self.kernel.leaves()
@@ -238,3 +243,10 @@ class Scaled(Kernel):
     def __repr__(self) -> str:
         inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
         return f"{self.factor:g} * {inner}"
+
+
+def codes(values: Tensor) -> Tensor:
+    """A number for every distinct row of (n, k) values, (n,) from 0 upwards."""
+    if values.shape[1] == 1:
+        return torch.unique(values[:, 0], return_inverse=True)[1]  # type: ignore[no-any-return]
+    return torch.unique(values, dim=0, return_inverse=True)[1]  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Condition
-from cclk.kernels.base import Leaf
+from cclk.kernels.base import Leaf, codes
 
 
 class Delta(Leaf):
@@ -36,11 +36,4 @@ class Delta(Leaf):
         return torch.nn.functional.one_hot(self.groups(a)).double()
 
     def groups(self, a: Condition) -> Tensor:
-        values = a.select(self.columns)
-        codes: Tensor = values.flatten().unique(return_inverse=True)[1] if values.shape[1] == 1 else _row_codes(values)
-        return codes
-
-
-def _row_codes(values: Tensor) -> Tensor:
-    codes: Tensor = values.unique(dim=0, return_inverse=True)[1]
-    return codes
+        return codes(a.select(self.columns))

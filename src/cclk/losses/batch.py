@@ -148,7 +148,8 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
         if bad.any():
             row = int(bad.any(dim=1).nonzero()[0])
             raise ValueError(
-                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row {row}: the network has diverged, or its input is bad"
+                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row {row}: "
+                "the network has diverged, or its input is bad"
             )
         converted = converted / converted.detach().abs().amax(dim=1, keepdim=True).clamp_min(1.0)
         norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)

@@ -107,7 +107,8 @@ class Contrast(torch.autograd.Function):
             of_anchors, of_partners = ctx.saved_tensors
             return of_anchors * incoming, of_partners * incoming, None, None, None, None
         anchors, partners = ctx.saved_tensors
-        _, gradients = _run(anchors, partners, *ctx.problem, incoming, True)
+        objective, temperature = ctx.problem
+        _, gradients = _run(anchors, partners, objective, temperature, incoming, True)
         assert gradients is not None
         return *gradients, None, None, None, None
 

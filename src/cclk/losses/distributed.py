@@ -30,13 +30,13 @@ def sizes(local: int, device: torch.device) -> list[int]:
 
 def gather(tensor: Tensor, counts: list[int]) -> Tensor:
     """All processes' rows in the order of their ranks, (sum of counts, ...), also where the counts differ."""
-    joined: Tensor = _Gather.apply(tensor, counts)
+    joined: Tensor = _Gather.apply(tensor, counts)  # type: ignore[no-untyped-call]
     return joined
 
 
 def total(loss: Tensor) -> Tensor:
     """The sum of all processes' shares of the loss, ready for gradients that will be averaged."""
-    joined: Tensor = _Total.apply(loss)
+    joined: Tensor = _Total.apply(loss)  # type: ignore[no-untyped-call]
     return joined
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from cclk.kernels import Cosine, Kernel
 from cclk.losses.base import Support
 from cclk.losses.batch import Direction, Options, Reduction, Views
-from cclk.losses.conditional import Conditioning, ConditionalLoss, MakeObjective, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss, Conditioning, MakeObjective, conditional_contrast
 from cclk.losses.objectives import Floor, PartnerWeights, WeightedNegatives
 from cclk.operator.solvers import Solver
 
@@ -74,8 +74,8 @@ class FairCCLK(ConditionalLoss):
 
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + n\, c_i}, \quad c_i = \sum_j w(z_j, z_i)\, e^{S_{ij}}
 
-    Positives from P(X, Y | Z), negatives from P(X | Z) P(Y | Z), estimated with the weights w of `cclk.operator.weights`; n is the number of
-    negatives InfoNCE would have (b - 1 with views="cross").
+    Positives from P(X, Y | Z), negatives from P(X | Z) P(Y | Z), estimated with the weights w of `cclk.operator.weights`; n is the
+    number of negatives InfoNCE would have (b - 1 with views="cross").
 
     Shapes:
         x, y: (b, d); condition: (b,), (b, k) or a mapping of columns. `support`: ((q, d), q rows of condition).

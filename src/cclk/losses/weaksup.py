@@ -7,7 +7,7 @@ from torch import Tensor
 from cclk.kernels import Kernel
 from cclk.losses.base import Support
 from cclk.losses.batch import Direction, Options, Reduction, Views
-from cclk.losses.conditional import Conditioning, ConditionalLoss, MakeObjective, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss, Conditioning, MakeObjective, conditional_contrast
 from cclk.losses.objectives import Floor, PartnerWeights, WeightedPositives
 from cclk.operator.solvers import Solver
 

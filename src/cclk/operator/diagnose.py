@@ -14,6 +14,8 @@ from cclk.kernels.bandwidth import HasLengthScale, effective_partners
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
 from cclk.operator.weights import Weights, check_mode, weigh
 
+FEW = 32
+"""With fewer others than this, seeing most of them is no sign of anything."""
 _TILE = 256
 
 
@@ -66,7 +68,7 @@ def diagnose(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Sol
     >>> import torch
     >>> from cclk.kernels import RBF
     >>> print(diagnose(RBF(length_scale=1e-4), torch.linspace(0, 1, 8)).verdict)
-    Bandwidth so small that 100 % of anchors see nobody: raise length_scale above 0.1, or use "auto".
+    Bandwidth so small that 100 % of anchors see nobody: raise length_scale above 0.19, or use "auto".
     """
     table = as_condition(condition)
     if len(table) < 2:
@@ -119,7 +121,7 @@ def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tupl
             f"{share * 100:.0f} % of anchors see nobody: their outcome is alone in the batch. Use a larger batch, "
             "pass support=(y, condition), or choose a kernel that lets near outcomes help, such as RBF."
         )
-    if others >= 8 and middle > 0.5 * others:
+    if others >= FEW and middle > 0.5 * others:
         wide = " Lower length_scale, or use 'auto'." if scaled else " Choose a sharper kernel, such as RBF."
         return False, f"Nearly unconditional: the median anchor sees {middle:.0f} of {others} others about alike.{wide}"
     return True, f"Good: the median anchor has {middle:.1f} effective partners of {others}, and {share * 100:.0f} % see nobody."

@@ -73,12 +73,11 @@ def solve(kernel: Kernel, condition: Condition, ridge: float, solver: Solver = "
     with torch.no_grad():
         if unit_diagonal and not torch.allclose(diagonal := kernel.diagonal(condition), torch.ones_like(diagonal)):
             if solver not in ("auto", "exact"):
-                raise ValueError(
-                    f"weights='release' sets the diagonal of {kernel!r} to 1, which only solver='exact' can do, not {solver!r}"
-                )
+                raise ValueError(f"weights='release' sets the diagonal of {kernel!r} to 1, which needs solver='exact', not {solver!r}")
             matrix = _gram(kernel, condition).clone()
             matrix.diagonal().fill_(1.0)
-            return Solution(_invert_indefinite(matrix, ridge), "exact", "the release's unit diagonal has no feature map")
+            operator = _invert_indefinite(matrix, ridge) if kernel.positive_definite else _clip(matrix, ridge, kernel)
+            return Solution(operator, "exact", "the release's unit diagonal has no feature map")
         if isinstance(solver, Nystrom) or solver == "nystrom":
             landmarks = solver.landmarks if isinstance(solver, Nystrom) else LANDMARKS
             operator, kept = _landmarks(kernel, condition, ridge, landmarks)

@@ -70,7 +70,7 @@ class WithoutOwn(Rows):
         tile = self.inner(start, stop)
         tile[:, start:stop].fill_diagonal_(0)
         if self.least > 0:
-            return torch.nn.functional.threshold_(tile, self.least, 0.0)
+            return tile.masked_fill_(tile < self.least, 0.0)
         return tile.relu_()
 
 

@@ -1,0 +1,222 @@
+"""How much a conditional loss costs: `python -m benchmarks.loss [--json FILE]`.
+
+Forward and backward of every loss and solver, as ratios to the plain cross-entropy InfoNCE timed in the same round, so that a busy
+machine slows both. Each ratio is between the best of several rounds. Beside them: the textbook way (inverse and two b^3 products),
+the peak memory above what was there before, and the exponent with which time grows in b.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import math
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cclk
+from cclk import kernels
+
+DIMENSION, TEMPERATURE, RIDGE = 128, 0.1, 0.01
+SIZES, WIDTHS = (256, 1024, 4096, 8192), (3, 16, 312)
+CUBIC_UP_TO = 4096
+"""Ways that cost b^3 are not run beyond this size."""
+
+LARGEST = ("FairCCLK features, cosine", "WeaklySupCCLK features, cosine", "FairCCLK nystrom 256, RBF")
+"""What is run once at the largest size."""
+
+Run = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def plain(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """InfoNCE as everybody writes it."""
+    scores = F.normalize(x) @ F.normalize(y).T / TEMPERATURE
+    return F.cross_entropy(scores, torch.arange(len(x)))
+
+
+def textbook(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """Fair-CCLK with the cosine kernel as the equation reads: an inverse and two products of b x b matrices."""
+    kernel_xy = (F.normalize(x) @ F.normalize(y).T / TEMPERATURE).exp()
+    unit = F.normalize(z)
+    kernel_z = unit @ unit.T
+    inverse = torch.linalg.inv(kernel_z + RIDGE * torch.eye(len(z)))
+    conditional = (kernel_xy @ inverse @ kernel_z).diagonal().clamp_min(1e-7)
+    positive = kernel_xy.diagonal()
+    return -(positive / (positive + (len(x) - 1) * conditional)).log().mean()
+
+
+def ways(size: int, width: int) -> dict[str, Run]:
+    """What is measured at this size."""
+    scale = math.sqrt(width)
+    options = {"temperature": TEMPERATURE}
+    conditional = {"ridge": RIDGE, **options}
+    found: dict[str, Run] = {"plain InfoNCE": plain, "InfoNCE": cclk.InfoNCE(**options)}
+    found["HardNegInfoNCE"] = cclk.HardNegInfoNCE(**options)
+    for name, loss in (("FairCCLK", cclk.FairCCLK), ("WeaklySupCCLK", cclk.WeaklySupCCLK)):
+        found[f"{name} features, cosine"] = loss(kernels.Cosine(), solver="features", **conditional)
+    found["HardNegCCLK features, cosine"] = _own(cclk.HardNegCCLK(kernels.Cosine(), solver="features", **conditional))
+    found["FairCCLK features, delta"] = _categories(cclk.FairCCLK(kernels.Delta(), **conditional))
+    found["FairCCLK nw, RBF"] = cclk.FairCCLK(kernels.RBF(length_scale=scale), weights="nw", **conditional)
+    found["FairCCLK nystrom 256, RBF"] = cclk.FairCCLK(kernels.RBF(length_scale=scale), solver="nystrom", **conditional)
+    if size <= CUBIC_UP_TO:
+        found["FairCCLK exact, RBF"] = cclk.FairCCLK(kernels.RBF(length_scale=scale), solver="exact", **conditional)
+        found["textbook, cosine"] = textbook
+    return found
+
+
+def _own(loss: cclk.HardNegCCLK) -> Run:
+    return lambda x, y, z: loss(x, y)
+
+
+def _categories(loss: cclk.FairCCLK) -> Run:
+    return lambda x, y, z: loss(x, y, (z[:, 0] * 4).round())
+
+
+def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
+    """Best times of several rounds, in which every way has its turn."""
+    torch.manual_seed(0)
+    x, y = torch.randn(size, DIMENSION, requires_grad=True), torch.randn(size, DIMENSION, requires_grad=True)
+    z = torch.randn(size, width)
+    chosen = ways(size, width)
+    best = dict.fromkeys(chosen, math.inf)
+    peak = dict.fromkeys(chosen, 0)
+    for place in range(rounds + 1):
+        for name, run in chosen.items():
+            x.grad = y.grad = None
+            if name == "textbook, cosine" and place > 2:
+                continue  # far slower than the rest
+            gc.collect()
+            before = reset_peak()
+            start = time.perf_counter()
+            run(x, y, z).backward()  # type: ignore[no-untyped-call]
+            seconds = time.perf_counter() - start
+            if place:  # the first round warms up
+                best[name] = min(best[name], seconds)
+                peak[name] = max(peak[name], read_peak() - before)
+    return [
+        {
+            "way": name,
+            "size": size,
+            "width": width,
+            "milliseconds": round(best[name] * 1e3, 3),
+            "ratio_to_plain": round(best[name] / best["plain InfoNCE"], 3),
+            "textbook_ratio": round(best["textbook, cosine"] / best[name], 2) if "textbook, cosine" in best else None,
+            "peak_mib": round(peak[name] / 2**20, 1),
+        }
+        for name in chosen
+    ]
+
+
+def largest(size: int, width: int) -> list[dict[str, object]]:
+    """One forward and backward pass of each sub-cubic way at a size where b^2 numbers would not fit: time and peak memory."""
+    torch.manual_seed(0)
+    rows = []
+    for name, run in ways(size, width).items():
+        if name not in LARGEST:
+            continue
+        x, y = torch.randn(size, DIMENSION, requires_grad=True), torch.randn(size, DIMENSION, requires_grad=True)
+        z = torch.randn(size, width)
+        gc.collect()
+        before = reset_peak()
+        start = time.perf_counter()
+        run(x, y, z).backward()  # type: ignore[no-untyped-call]
+        seconds = time.perf_counter() - start
+        peak = (read_peak() - before) / 2**20
+        rows.append({"way": name, "size": size, "width": width, "milliseconds": round(seconds * 1e3), "peak_mib": round(peak, 1)})
+        say(rows[-1])
+    return rows
+
+
+def exponents(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The slope of log time over log b between the two largest sizes of each way."""
+    found = []
+    for way, width in sorted({(str(row["way"]), int(str(row["width"]))) for row in rows}):
+        times = sorted((int(str(r["size"])), float(str(r["milliseconds"]))) for r in rows if (r["way"], r["width"]) == (way, width))
+        if len(times) > 1:
+            (b0, t0), (b1, t1) = times[-2:]
+            found.append({"way": way, "width": width, "from": b0, "to": b1, "exponent": round(math.log(t1 / t0) / math.log(b1 / b0), 2)})
+    return found
+
+
+def reset_peak() -> int:
+    """Forget the process's peak memory, where Linux lets us, and tell what it holds now, in bytes."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return read_peak()
+    return _status("VmRSS")
+
+
+def read_peak() -> int:
+    """The process's peak memory since the last reset, in bytes; 0 where it cannot be told."""
+    return _status("VmHWM")
+
+
+def _status(key: str) -> int:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def say(row: dict[str, object]) -> None:
+    """One measured line on the terminal."""
+    ratio = f"{row['ratio_to_plain']:8.2f} x plain" if "ratio_to_plain" in row else ""
+    textbook_ratio = f", textbook {row['textbook_ratio']:.1f} x slower" if row.get("textbook_ratio") else ""
+    print(
+        f"b {row['size']:>6}  width {row['width']:>3}  {row['way']:<30}{row['milliseconds']:>10} ms{ratio}{textbook_ratio}, "
+        f"{row['peak_mib']} MiB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="batch sizes (default: %(default)s)")
+    parser.add_argument("--widths", type=int, nargs="+", default=list(WIDTHS), help="widths of the condition (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=0, help="timed rounds; 0 (default) chooses by size")
+    parser.add_argument("--largest", type=int, default=32768, help="size of the memory check, 0 for none (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", cclk.CclkWarning)
+    rows: list[dict[str, object]] = []
+    for width in options.widths:
+        for size in options.sizes:
+            rounds = options.rounds or max(3, min(40, 20000 // size))
+            found = measure(size, width, rounds)
+            rows += found
+            for row in found:
+                say(row)
+    large = largest(options.largest, 16) if options.largest else []
+    growth = exponents(rows)
+    for row in growth:
+        print(f"growth  width {row['width']:>3}  {row['way']:<30} b^{row['exponent']} from {row['from']} to {row['to']}")
+    if options.json:
+        result = {
+            "command": " ".join(["python -m benchmarks.loss", *sys.argv[1:]]),
+            "version": cclk.__version__,
+            "torch": torch.__version__,
+            "cores": os.cpu_count(),
+            "processor": platform.machine(),
+            "settings": {"dimension": DIMENSION, "temperature": TEMPERATURE, "ridge": RIDGE, "dtype": "float32", "seed": 0},
+            "times": rows,
+            "growth": growth,
+            "largest": large,
+        }
+        draft = options.json.with_suffix(".tmp")
+        draft.write_text(json.dumps(result, indent=1) + "\n")
+        draft.replace(options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""How kernels are written, printed and pointed at columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from cclk.kernels import RBF, Cosine, Delta, Kernel, Laplacian, Linear, Polynomial, Precomputed, Similarity
+
+AGE = np.array([30.0, 31.0, 60.0, 61.0])
+SITE = np.array([0, 1, 0, 0])
+TABLE = {"age": AGE, "site": SITE, "face": np.arange(8.0).reshape(4, 2)}
+
+
+def test_prints_like_algebra() -> None:
+    kernel = Delta("site") * (RBF("age", length_scale=2) + 0.5 * Linear(["dose", 3]))
+    assert repr(kernel) == "Delta('site') * (RBF('age', length_scale=2) + 0.5 * Linear(['dose', 3]))"
+    assert repr(2 * (Cosine() + Delta())) == "2 * (Cosine() + Delta())"
+    assert repr(Polynomial(degree=2)) == "Polynomial(degree=2, offset=1)"
+    assert repr(Similarity(abs)) == "Similarity(fn=abs)"
+    assert repr(Precomputed(np.eye(3))) == "Precomputed(matrix=<3 x 3>)"
+    assert repr(Laplacian(partners=5)) == "Laplacian(length_scale='auto', partners=5)"
+
+
+def test_columns_by_name_and_by_number() -> None:
+    by_name = (Delta("site") * RBF("age", length_scale=1.0))(TABLE)
+    plain = np.stack([AGE, SITE], axis=1)
+    torch.testing.assert_close((Delta(1) * RBF(0, length_scale=1.0))(plain), by_name)
+    torch.testing.assert_close((Delta() * RBF(length_scale=1.0)).on("age")(TABLE), (Delta("age") * RBF("age", length_scale=1.0))(TABLE))
+    torch.testing.assert_close(Linear("face")(TABLE), Linear()(TABLE["face"]))
+    torch.testing.assert_close(Linear(slice(0, 1))(plain), Linear([0])(plain))
+    torch.testing.assert_close(Linear(-1)(plain), Linear(1)(plain))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RBF(0.5), "RBF.*names columns"),
+        (lambda: RBF(length_scale=0), "length_scale is 0"),
+        (lambda: RBF(length_scale="mean"), "'auto' or 'median'"),
+        (lambda: RBF(partners=0.5), "partners is 0.5"),
+        (lambda: Polynomial(degree=0), "degree is 0"),
+        (lambda: Polynomial(offset=-1), "offset is -1"),
+        (lambda: -1 * RBF(), "positive number"),
+        (lambda: RBF("age").on("site"), "already looks at"),
+        (lambda: Similarity(3), "function of two tensors"),
+        (lambda: Precomputed(np.ones((2, 3))), "square matrix"),
+        (lambda: Precomputed(np.array([[1.0, 2.0], [0.0, 1.0]])), "not symmetric"),
+        (lambda: Precomputed()(np.ones((2, 3))), "square matrix"),
+        (lambda: Precomputed(np.eye(3))(np.array([0, 3])), "row numbers from 0 to 2"),
+        (lambda: Precomputed(np.eye(3))(np.array([0.5, 1])), "row numbers"),
+        (lambda: Delta("age")(AGE), "no column 'age'"),
+        (lambda: Delta("sex")(TABLE), "no column 'sex'.*'age', 'site', 'face'"),
+        (lambda: Delta(7)(AGE), "no column 7"),
+        (lambda: Delta()(np.array(["a", "b"])), "a holds text.*numpy.unique"),
+        (lambda: Delta()({"a": [1, 2], "b": [1]}), "differ in length"),
+        (lambda: Delta()({}), "empty mapping"),
+        (lambda: Delta()(np.ones((2, 2, 2))), r"\(n,\) or \(n, k\)"),
+        (lambda: Delta()({"age": [1.0, float("nan")]}), r"a\['age'\] has 1 values.*row 1"),
+        (lambda: Delta()(torch.tensor([[0.0, 1.0], [float("inf"), 0.0]])), "row 1, column 0"),
+        (lambda: Similarity(lambda a, b: a)(AGE), "returned shape"),
+        (lambda: Similarity(lambda a, b: a @ b.T * float("nan"))(AGE), "NaN"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(make: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()  # type: ignore[operator]
+
+
+def test_only_kernels_and_numbers_combine() -> None:
+    with pytest.raises(TypeError):
+        RBF() + 1  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        RBF() * "age"  # type: ignore[operator]
+
+
+def test_precomputed_takes_the_batchs_own_matrix_or_a_tables_rows() -> None:
+    matrix = torch.tensor([[1.0, 0.3, 0.2], [0.3, 1.0, 0.4], [0.2, 0.4, 1.0]], dtype=torch.float64)
+    torch.testing.assert_close(Precomputed()(matrix), matrix)
+    torch.testing.assert_close(Precomputed(matrix)([2, 0]), matrix[[2, 0]][:, [2, 0]])
+
+
+def test_is_a_kernel_everywhere() -> None:
+    assert isinstance(RBF() + Delta(), Kernel)

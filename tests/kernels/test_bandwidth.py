@@ -1,0 +1,110 @@
+"""Length scales fitted to the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cclk import CclkWarning, diagnose
+from cclk.condition import as_condition
+from cclk.kernels import RBF, Delta, Laplacian
+from cclk.kernels.bandwidth import effective_partners
+
+
+def partners_of(kernel: RBF | Laplacian, values: torch.Tensor, batch: int) -> float:
+    matrix = kernel(values[:batch])
+    sizes = []
+    for i in range(batch):
+        weights = [float(matrix[j, i]) for j in range(batch) if j != i]
+        total = sum(weights)
+        sizes.append(1 / sum((w / total) ** 2 for w in weights) if total > 0 else 0.0)
+    return float(np.median(sizes))
+
+
+@pytest.mark.parametrize("kind", [RBF, Laplacian])
+@pytest.mark.parametrize("partners", [3, 10])
+def test_auto_leaves_the_median_anchor_its_partners(kind: type[RBF], partners: int) -> None:
+    values = torch.rand(3000, 3, generator=torch.Generator().manual_seed(0)).double() * 255
+    kernel = kind(partners=partners).fit(values, batch_size=200)
+    assert partners_of(kernel, values, 200) == pytest.approx(partners, rel=0.25)
+
+
+@settings(max_examples=20, deadline=None)
+@given(exponent=st.integers(-6, 6), kind=st.sampled_from([RBF, Laplacian]), rule=st.sampled_from(["auto", "median"]))
+def test_scale_follows_the_units(exponent: int, kind: type[RBF], rule: str) -> None:
+    values = torch.randn(300, 2, generator=torch.Generator().manual_seed(1)).double()
+    plain, rescaled = (kind(length_scale=rule).fit(values * unit, 64) for unit in (1.0, 10.0**exponent))
+    assert rescaled.scaled_by() == pytest.approx(plain.scaled_by() * 10.0**exponent, rel=1e-6)
+
+
+def test_median_is_the_median_distance() -> None:
+    values = torch.tensor([0.0, 1.0, 3.0])
+    assert RBF(length_scale="median").fit(values).scaled_by() == 2.0
+
+
+def test_a_product_shares_its_partners() -> None:
+    """Beside a category that already leaves few partners, the number's own scale must be wider."""
+    generator = torch.Generator().manual_seed(2)
+    table = {"age": torch.rand(2000, generator=generator), "site": torch.randint(0, 5, (2000,), generator=generator)}
+    alone, together = RBF("age").fit(table, 128), (Delta("site") * RBF("age")).fit(table, 128)
+    assert together.leaves
+    assert list(together.leaves())[1].scale > 3 * alone.scaled_by()  # type: ignore[attr-defined]
+    first = {name: column[:128] for name, column in table.items()}
+    assert float(diagnose(together, first, weights="nw").effective_sample_size.median()) == pytest.approx(3, rel=0.35)
+
+
+def test_repeated_outcomes_still_let_rare_ones_see_their_neighbour() -> None:
+    ages = torch.cat([torch.arange(20, 60).repeat_interleave(10), torch.tensor([88])]).double()
+    kernel = RBF().fit(ages, batch_size=len(ages))
+    assert 0.2 < kernel.scaled_by() < 2
+
+
+@pytest.mark.parametrize("values", [torch.zeros(50), torch.cat([torch.randn(99), torch.tensor([1e6])]), torch.arange(2.0)])
+def test_odd_conditions_have_a_finite_scale(values: torch.Tensor) -> None:
+    kernel = RBF().fit(values)
+    assert 0 < kernel.scaled_by() < 1e7
+    assert kernel(values).isfinite().all()
+
+
+def test_fitted_state_travels() -> None:
+    values = {"a": torch.randn(100), "b": torch.randn(100)}
+    kernel = RBF("a") * (Laplacian("b") + Delta("a"))
+    assert not kernel.is_fitted
+    assert kernel.state() == {}
+    kernel.fit(values)
+    twin = (RBF("a") * (Laplacian("b") + Delta("a"))).load_state(kernel.state())
+    assert twin.is_fitted
+    assert repr(twin) == repr(kernel)
+    assert "-> " in repr(twin)
+    with pytest.raises(ValueError, match="belongs to another kernel"):
+        Delta("a").load_state(kernel.state())
+
+
+def test_an_unfitted_kernel_fits_itself_and_says_so() -> None:
+    kernel = RBF()
+    with pytest.warns(CclkWarning, match="was not fitted: fitted on the first batch of 30") as caught:
+        kernel(torch.randn(30))
+    assert caught[0].filename == __file__
+    assert kernel.is_fitted
+    with pytest.raises(ValueError, match="not fitted"):
+        RBF().evaluate(as_condition([1.0, 2.0]), as_condition([1.0, 2.0]))
+    with pytest.raises(ValueError, match="condition has 1 rows"):
+        RBF().fit([1.0])
+    with pytest.raises(ValueError, match="batch_size is 1"):
+        RBF().fit([1.0, 2.0], batch_size=1)
+
+
+def test_fitting_is_repeatable() -> None:
+    values = torch.randn(5000, 3)
+    torch.manual_seed(1)
+    first = RBF().fit(values).scaled_by()
+    torch.manual_seed(2)
+    assert RBF().fit(values).scaled_by() == first
+
+
+def test_effective_partners() -> None:
+    weights = torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1e-200, 1e-200, 1e-200], [3.0, 1.0, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(effective_partners(weights), torch.tensor([2.0, 0.0, 3.0, 1.6], dtype=torch.float64))

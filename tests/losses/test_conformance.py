@@ -1,0 +1,303 @@
+"""What every loss must do, whatever it is: invariances, precision, state, and one clear message for every mistake."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import cclk
+from cclk import functional, kernels
+from cclk.losses.base import ContrastiveLoss
+
+#: name -> (module, function, arguments of the function). Every call takes a condition, as categories.
+LOSSES: dict[str, tuple[Callable[..., ContrastiveLoss], Callable[..., Tensor]]] = {
+    "InfoNCE": (cclk.InfoNCE, lambda x, y, z, **o: functional.info_nce(x, y, **o)),
+    "HardNegInfoNCE": (cclk.HardNegInfoNCE, lambda x, y, z, **o: functional.hard_neg_info_nce(x, y, **o)),
+    "WeaklySupInfoNCE": (cclk.WeaklySupInfoNCE, functional.weakly_sup_info_nce),
+    "FairInfoNCE": (cclk.FairInfoNCE, functional.fair_info_nce),
+    "WeaklySupCCLK": (
+        lambda **o: cclk.WeaklySupCCLK(kernels.Delta(), **o),
+        lambda x, y, z, **o: functional.weakly_sup_cclk(x, y, z, kernel=kernels.Delta(), **o),
+    ),
+    "FairCCLK": (
+        lambda **o: cclk.FairCCLK(kernels.Delta(), **o),
+        lambda x, y, z, **o: functional.fair_cclk(x, y, z, kernel=kernels.Delta(), **o),
+    ),
+    "HardNegCCLK": (
+        lambda **o: cclk.HardNegCCLK(kernels.Delta(), **o),
+        lambda x, y, z, **o: functional.hard_neg_cclk(x, y, z, kernel=kernels.Delta(), **o),
+    ),
+}
+CONDITIONAL = ("WeaklySupCCLK", "FairCCLK", "HardNegCCLK")
+every_loss = pytest.mark.parametrize("name", LOSSES)
+
+
+def batch(size: int = 24, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(size, 6, generator=generator, dtype=dtype)
+    return x, x + 0.5 * torch.randn(size, 6, generator=generator, dtype=dtype), torch.arange(size) % 4
+
+
+@every_loss
+def test_function_and_module_are_one(name: str) -> None:
+    make, function = LOSSES[name]
+    options = {"temperature": 0.3, "views": "all", "symmetric": True, "reduction": "sum"}
+    assert torch.equal(make(**options)(*batch()), function(*batch(), **options))
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 99))
+@every_loss
+def test_order_and_length_do_not_matter(name: str, seed: int) -> None:
+    x, y, z = batch(seed=seed)
+    loss = LOSSES[name][0](views="all", symmetric=True, temperature=0.2)
+    value = loss(x, y, z)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(loss(x[order], y[order], z[order]), value)
+    lengths = torch.rand(len(x), 1, dtype=x.dtype) * 100 + 0.01
+    torch.testing.assert_close(loss(x * lengths, y / lengths, z), value)
+    torch.testing.assert_close(loss(y, x, z), value)
+
+
+@every_loss
+def test_reductions(name: str) -> None:
+    each, mean, total = (LOSSES[name][0](reduction=how)(*batch()) for how in ("none", "mean", "sum"))
+    assert each.shape == (24,)
+    torch.testing.assert_close(each.mean(), mean)
+    torch.testing.assert_close(each.sum(), total)
+
+
+@every_loss
+def test_training_lowers_it(name: str) -> None:
+    x, y, z = batch(32)
+    x, y = torch.randn(32, 6, dtype=x.dtype).requires_grad_(), y.requires_grad_()
+    loss = LOSSES[name][0](temperature=0.5)
+    before = loss(x, y, z)
+    for _ in range(30):
+        gradients = torch.autograd.grad(loss(x, y, z), [x, y])
+        x, y = ((t - 3 * g).detach().requires_grad_() for t, g in zip((x, y), gradients, strict=True))
+    assert loss(x, y, z) < before - 0.2
+
+
+@every_loss
+def test_without_gradients(name: str) -> None:
+    x, y, z = batch()
+    loss = LOSSES[name][0]()
+    value = loss(x.requires_grad_(), y, z)
+    with torch.no_grad():
+        assert not loss(x, y, z).requires_grad
+    assert torch.equal(loss(x.detach(), y, z), value.detach())
+
+
+@every_loss
+def test_gradient_of_one_view_alone(name: str) -> None:
+    """A momentum encoder's view needs no gradient."""
+    x, y, z = batch()
+    loss = LOSSES[name][0](views="all", symmetric=True)
+    both = torch.autograd.grad(loss(x.requires_grad_(), y.requires_grad_(), z), [x, y])
+    torch.testing.assert_close(torch.autograd.grad(loss(x, y.detach(), z), x)[0], both[0])
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_low_precision_embeddings(name: str, dtype: torch.dtype) -> None:
+    x, y, z = batch(dtype=torch.float32)
+    loss = LOSSES[name][0]()
+    low = [t.to(dtype).requires_grad_() for t in (x, y)]
+    value = loss(*low, z)
+    value.backward()
+    assert value.dtype == torch.float32
+    assert low[0].grad is not None
+    assert low[0].grad.dtype == dtype
+    torch.testing.assert_close(value, loss(*(t.detach().float() for t in low), z))
+
+
+@every_loss
+def test_under_autocast_it_computes_in_float32(name: str) -> None:
+    x, y, z = batch(dtype=torch.float32)
+    loss = LOSSES[name][0](temperature=0.05)
+    plain = loss(x, y, z)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(loss(x, y, z), plain)
+        layer = torch.nn.Linear(6, 6)
+        loss(layer(x), layer(y), z).backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.isfinite().all()
+
+
+@every_loss
+def test_copies_prints_and_rejects(name: str) -> None:
+    make = LOSSES[name][0]
+    loss = make(temperature=0.2, views="all")
+    twin = copy.deepcopy(loss)
+    assert torch.equal(twin(*batch()), loss(*batch()))
+    assert "temperature=0.2" in repr(loss)
+    assert "views='all'" in repr(loss)
+    for wrong in ({"temperature": 0}, {"temperature": -1}, {"views": "both"}, {"reduction": "max"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            make(**wrong)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+def spoil(tensor: Tensor, value: float) -> Tensor:
+    tensor = tensor.clone()
+    tensor[3, 1] = value
+    return tensor
+
+
+@every_loss
+def test_mistakes_name_the_argument(name: str) -> None:
+    x, y, z = batch()
+    loss = LOSSES[name][0]()
+    cases: list[tuple[tuple[object, ...], dict[str, object], str]] = [
+        ((spoil(x, NAN), y, z), {}, "^x has 1 values that are NaN or infinite, the first in row 3"),
+        ((x, spoil(y, INF), z), {}, "^y has 1 values"),
+        ((x, y[:-1], z), {}, "^y has 23 rows but x has 24"),
+        ((x[:1], y[:1], z[:1]), {}, "^x has 1 rows.*at least 2"),
+        ((x[:0], y[:0], z[:0]), {}, "^x has 0 rows.*at least 2"),
+        ((x, y[:, :3], z), {}, "^y has width 3 but x has 6"),
+        ((x[0], y[0], z), {}, "^x has shape"),
+        ((x.long(), y, z), {}, "^x has dtype"),
+        ((x.numpy(), y, z), {}, "^x is a ndarray"),
+        ((x, y, z), {"support": x}, "^support must be a pair"),
+        ((x, y, z), {"support": (spoil(x, NAN), z)}, r"^support\[0\] has 1 values"),
+        ((x, y, z), {"support": (x[:, :2], z)}, r"^support\[0\] has width 2"),
+    ]
+    if name not in ("InfoNCE", "HardNegInfoNCE"):
+        kind = "clusters" if name.endswith("InfoNCE") else "condition"
+        bad = z.double()
+        bad[5] = NAN
+        cases += [
+            ((x, y, z[:-1]), {}, f"^{kind} has 23 rows but x has 24"),
+            ((x, y, bad), {}, f"^{kind} has 1 values that are NaN or infinite, the first at row 5"),
+            ((x, y, z), {"support": (x, z[:3])}, r"^support\[1\] has 3 rows but support\[0\] has 24"),
+        ]
+    if name in ("WeaklySupCCLK", "FairCCLK"):
+        cases += [((x, y, None), {}, "^condition is missing"), ((x, y, z), {"support": (x, None)}, r"^support\[1\] is missing")]
+        cases += [((x, y, z), {"support": (x, {"site": z})}, "^condition columns differ")]
+        cases += [((x, y, z), {"support": (x, torch.zeros(24, 2))}, "^condition is 1 wide in the batch but 2 wide")]
+    for arguments, options, words in cases:
+        with pytest.raises(ValueError, match=words):
+            loss(*arguments, **options)
+
+
+def test_ignored_conditions() -> None:
+    x, y, z = batch()
+    assert torch.equal(cclk.InfoNCE()(x, y), cclk.InfoNCE()(x, y, z))
+    assert torch.equal(cclk.HardNegInfoNCE()(x, y), cclk.HardNegInfoNCE()(x, y, z))
+
+
+def test_infonce_is_cross_entropy() -> None:
+    x, y, _ = batch()
+    unit_x, unit_y = (torch.nn.functional.normalize(t) for t in (x, y))
+    torch.testing.assert_close(cclk.InfoNCE(0.1)(x, y), torch.nn.functional.cross_entropy(unit_x @ unit_y.T / 0.1, torch.arange(24)))
+
+
+def test_limits() -> None:
+    """Where they ought to, the losses become one another."""
+    x, y, _ = batch()
+    alone, together = torch.arange(24), torch.zeros(24)
+    plain = cclk.InfoNCE()(x, y)
+    torch.testing.assert_close(cclk.HardNegInfoNCE(beta=0, tau_plus=0)(x, y), plain)
+    torch.testing.assert_close(cclk.WeaklySupInfoNCE()(x, y, alone), plain)
+    torch.testing.assert_close(cclk.FairInfoNCE()(x, y, together), plain)
+    torch.testing.assert_close(cclk.FairInfoNCE()(x, y, alone), torch.zeros_like(plain))
+    wide = cclk.FairCCLK(kernels.RBF(length_scale=1e6), weights="nw")(x, y, alone.double())
+    torch.testing.assert_close(wide, plain)
+
+
+def test_zero_embeddings_and_huge_ones() -> None:
+    x, y, z = batch(dtype=torch.float32)
+    x[0], y[1] = 0.0, 1e30 * y[1]
+    x.requires_grad_(), y.requires_grad_()
+    value = cclk.FairCCLK(kernels.Delta())(x, y, z)
+    value.backward()
+    assert value.isfinite()
+    assert x.grad is not None
+    assert y.grad is not None
+    assert torch.equal(x.grad[0], torch.zeros(6))
+    assert y.grad.isfinite().all()
+    assert y.grad.abs().sum() > 0
+
+
+def test_anchors_without_partners_are_counted() -> None:
+    x, y, z = batch()
+    z = torch.where(torch.arange(24) < 6, 100 + torch.arange(24), 0)
+    loss = cclk.FairCCLK(kernels.Delta())
+    with pytest.warns(cclk.CclkWarning, match="25 % of anchors see nobody"):
+        loss(x.requires_grad_(), y, z).backward()
+    assert loss.report is not None
+    assert float(loss.report.floored) == 0.25
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert loss.report.solver == "features"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(x, y, z)  # once is enough
+
+
+def test_a_hopeless_bandwidth_is_said_at_the_users_line() -> None:
+    x, y, _ = batch()
+    loss = cclk.FairCCLK(kernels.RBF(length_scale=1e-6))
+    with pytest.warns(cclk.CclkWarning, match="Bandwidth so small.*raise length_scale above") as caught:
+        loss(x, y, torch.randn(24))
+    assert caught[0].filename == __file__
+
+
+def test_fitted_scales_travel_with_the_state(tmp_path: object) -> None:
+    x, y, _ = batch()
+    z = torch.randn(24, 3)
+    loss = cclk.FairCCLK(kernels.RBF().fit(z))
+    path = f"{tmp_path}/loss.pt"
+    torch.save(loss.state_dict(), path)
+    other = cclk.FairCCLK()
+    other.load_state_dict(torch.load(path, weights_only=True))
+    assert torch.equal(other(x, y, z), loss(x, y, z))
+
+
+def test_the_release_is_one_preset() -> None:
+    loss = cclk.FairCCLK.release(kernels.RBF(length_scale=2.0), temperature=0.1)
+    assert "weights='release'" in repr(loss)
+    assert "views='all', symmetric=True" in repr(loss)
+    assert cclk.HardNegCCLK.release(kernels.RBF(length_scale=2.0)).conditioning.ridge == 100
+
+
+def test_support_is_more_partners() -> None:
+    """Lent partners are as good as the batch's own: the joined batch gives the anchors the same loss."""
+    x, y, z = batch()
+    for make in (cclk.FairCCLK, cclk.WeaklySupCCLK):
+        whole = make(kernels.Delta(), reduction="none")(x, y, z)
+        lent = make(kernels.Delta(), reduction="none")(x[:10], y[:10], z[:10], support=(y[10:], z[10:]))
+        torch.testing.assert_close(lent, whole[:10])
+
+
+def test_named_columns_reach_the_support() -> None:
+    x, y, z = batch()
+    table = {"site": z, "age": torch.randn(24)}
+    part = [{name: column[rows] for name, column in table.items()} for rows in (slice(0, 10), slice(10, 24))]
+    make = lambda: cclk.FairCCLK(kernels.Delta("site") * kernels.RBF("age", length_scale=1.0), reduction="none")  # noqa: E731
+    whole = make()(x, y, table)
+    reordered = dict(reversed(part[1].items()))
+    torch.testing.assert_close(make()(x[:10], y[:10], part[0], support=(y[10:], reordered)), whole[:10])
+
+
+def test_precomputed_matrices() -> None:
+    x, y, _ = batch()
+    z = torch.linspace(0, 3, 24).double()
+    kernel = kernels.RBF(length_scale=0.2)
+    expected = cclk.FairCCLK(kernel)(x, y, z)
+    torch.testing.assert_close(cclk.FairCCLK(kernels.Precomputed())(x, y, kernel(z)), expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(cclk.FairCCLK(kernels.Precomputed(kernel(z)))(x, y, torch.arange(24)), expected, rtol=1e-6, atol=1e-8)
+    for mode in ("nw", "paper"):
+        torch.testing.assert_close(
+            cclk.FairCCLK(kernels.Precomputed(), weights=mode)(x, y, kernel(z)), cclk.FairCCLK(kernel, weights=mode)(x, y, z)
+        )

@@ -1,0 +1,161 @@
+"""The operator by every solver, and the weights made of it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cclk
+from cclk import conditional_weights, kernels
+from cclk.condition import as_condition
+from cclk.operator.solvers import solve
+
+
+def textbook(matrix: np.ndarray, ridge: float) -> np.ndarray:
+    return np.linalg.inv(matrix + ridge * np.eye(len(matrix))) @ matrix
+
+
+@pytest.mark.parametrize("ridge", [1.0, 0.1])
+@pytest.mark.parametrize("name", oracles.KERNELS)
+def test_is_the_papers_operator(name: str, ridge: float) -> None:
+    make, formula = oracles.KERNELS[name]
+    z = oracles.condition(40, seed=1)
+    matrix = oracles.gram(formula, z)
+    if name == "similarity":
+        matrix = oracles.nearest_kernel(matrix)
+    expected = textbook(matrix, ridge)
+    solvers: list[object] = ["auto", "exact", cclk.Nystrom(40)]
+    if make().feature_count(as_condition(z)) is not None:
+        solvers.append("features")
+    for solver in solvers:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cclk.CclkWarning)
+            found = conditional_weights(make(), z, ridge, solver)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-8, atol=1e-8, err_msg=f"{solver}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(groups=st.lists(st.integers(0, 4), min_size=2, max_size=40), ridge=st.floats(1e-6, 10))
+def test_delta_has_a_closed_form(groups: list[int], ridge: float) -> None:
+    z = torch.tensor(groups)
+    for solver in ("auto", "exact", "features"):
+        found = conditional_weights(kernels.Delta(), z, ridge, solver)
+        for i, j in np.ndindex(len(groups), len(groups)):
+            expected = (groups[i] == groups[j]) / (groups.count(groups[i]) + ridge)
+            assert float(found[j, i]) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+def test_products_of_categories_are_categories() -> None:
+    z = {"site": torch.tensor([0, 0, 1, 1, 0]), "sex": torch.tensor([0, 1, 0, 0, 0])}
+    kernel = kernels.Delta("site") * kernels.Delta("sex")
+    torch.testing.assert_close(conditional_weights(kernel, z, 0.1), conditional_weights(kernel, z, 0.1, "exact"))
+    assert solve(kernel, as_condition(z), 0.1).solver == "features"
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 99),
+    mode=st.sampled_from(["loo", "paper", "release", "nw"]),
+    name=st.sampled_from(["rbf", "cosine", "delta", "product"]),
+)
+def test_permuting_samples_permutes_weights(seed: int, mode: str, name: str) -> None:
+    z = oracles.condition(20, seed)
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(seed))
+    kernel = oracles.KERNELS[name][0]()
+    direct = conditional_weights(kernel, z, 0.05, weights=mode)
+    torch.testing.assert_close(conditional_weights(kernel, z[order], 0.05, weights=mode), direct[order][:, order], rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("mode", ["loo", "release", "nw"])
+def test_modes_equal_their_definitions(mode: str) -> None:
+    make, formula = oracles.KERNELS["rbf"]
+    z = oracles.condition(30, seed=4)
+    expected = oracles.weights(oracles.gram(formula, z), 0.01, mode)
+    np.testing.assert_allclose(conditional_weights(make(), z, 0.01, weights=mode).numpy(), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_limits_of_the_ridge() -> None:
+    """No ridge: everyone explains himself alone. A huge one: W is K / ridge."""
+    z = torch.linspace(0, 10, 12).double()
+    kernel = kernels.RBF(length_scale=0.5)
+    torch.testing.assert_close(conditional_weights(kernel, z, 1e-10), torch.eye(12).double(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(conditional_weights(kernel, z, 1e8) * 1e8, kernel(z), atol=1e-6, rtol=1e-6)
+
+
+def test_kernel_average_is_the_wide_kernels_marginal() -> None:
+    weights = conditional_weights(kernels.RBF(length_scale=1e6), torch.randn(9).double(), weights="nw")
+    expected = (torch.ones(9, 9) - torch.eye(9)).double() / 8
+    torch.testing.assert_close(weights, expected, atol=1e-9, rtol=0)
+
+
+def reason(kernel: kernels.Kernel, size: int, width: int = 3) -> tuple[str, str]:
+    solution = solve(kernel, as_condition(torch.randn(size, width, generator=torch.Generator().manual_seed(0))), 0.01)
+    return solution.solver, solution.reason
+
+
+def test_auto_tells_why() -> None:
+    assert reason(kernels.Cosine(), 100) == ("features", "3 explicit features for 100 samples")
+    assert reason(kernels.RBF(length_scale=1), 100) == ("exact", "no explicit feature map, and 100 samples are few enough")
+    assert reason(kernels.Polynomial(), 60, 12)[0] == "exact"
+    assert reason(kernels.Delta(), 60)[1] == "groups of equal outcomes have a closed form"
+
+
+def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cclk.operator.solvers, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(cclk.operator.solvers, "LANDMARKS", 30)
+    solver, why = reason(kernels.RBF(length_scale=5), 400)
+    assert (solver, "30 landmarks keep 100% of the kernel's trace" in why) == ("nystrom", True)
+    solver, why = reason(kernels.RBF(length_scale=0.05), 400)
+    assert (solver, "too little" in why) == ("exact", True)
+    monkeypatch.setattr(cclk.operator.solvers, "FALL_BACK_UP_TO", 200)
+    with pytest.warns(cclk.CclkWarning, match="weights='nw'"):
+        assert reason(kernels.RBF(length_scale=0.05), 400)[0] == "nystrom"
+
+
+def test_landmarks_approach_the_exact_operator() -> None:
+    z = oracles.condition(200, seed=2)[:, :2]
+    kernel = kernels.RBF(length_scale=1.0)
+    exact = conditional_weights(kernel, z, 0.1, "exact")
+    errors = [float((conditional_weights(kernel, z, 0.1, cclk.Nystrom(m)) - exact).norm()) for m in (10, 40, 160)]
+    assert errors[0] > 3 * errors[1] > 9 * errors[2]
+
+
+def test_what_is_not_positive_definite_is_said() -> None:
+    kernel = oracles.KERNELS["similarity"][0]()
+    with pytest.warns(cclk.CclkWarning, match="not positive definite here.*clipped to zero"):
+        conditional_weights(kernel, oracles.condition(20), 0.1)
+
+
+def test_too_small_a_ridge_is_raised_and_said() -> None:
+    z = torch.cat([torch.full((30, 4), 1e3), torch.full((30, 4), -1e3)]) + torch.randn(60, 4) * 1e-7
+    kernel = kernels.Polynomial(degree=6)
+    with pytest.warns(cclk.CclkWarning, match="ill-conditioned for ridge 1e-06"):
+        weights = conditional_weights(kernel, z.double(), 1e-6, "exact")
+    assert weights.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"ridge": 0}, "ridge is 0"),
+        ({"ridge": float("nan")}, "ridge is nan"),
+        ({"solver": "cg"}, "solver is 'cg'"),
+        ({"weights": "raw"}, "weights is 'raw'"),
+        ({"solver": "features"}, "no explicit feature map"),
+        ({"condition": torch.zeros(0)}, "condition has no rows"),
+        ({"condition": None}, "condition is missing"),
+    ],
+)
+def test_mistakes_are_named(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        conditional_weights(**({"kernel": kernels.RBF(length_scale=1), "condition": torch.randn(5)} | arguments))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="landmarks is 0"):
+        cclk.Nystrom(0)
+    with pytest.raises(ValueError, match="needs solver='exact'"):
+        conditional_weights(kernels.Linear(), torch.randn(5), solver="features", weights="release")
