@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test figures clean
+.PHONY: setup browser test demo figures clean
 
 setup: $(VENV)/ready
 
@@ -13,12 +13,22 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-test: setup
+# The report's test opens it in a browser. Where Debian's Chromium can be installed it is; the test says loudly if there is none.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+		|| echo "!!! no chromium on this machine, and it cannot be installed here: the browser test will not run"
+
+test: setup browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
+
+# Trains two encoders, measures them, and shows what conditioning does: about two minutes on two cores.
+demo: setup
+	$(BIN)/cclk demo
 
 # The pictures and tables of the README, from committed results.
 figures: setup

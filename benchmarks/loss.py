@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -51,14 +52,15 @@ def textbook(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     inverse = torch.linalg.inv(kernel_z + RIDGE * torch.eye(len(z)))
     conditional = (kernel_xy @ inverse @ kernel_z).diagonal().clamp_min(1e-7)
     positive = kernel_xy.diagonal()
-    return -(positive / (positive + (len(x) - 1) * conditional)).log().mean()
+    loss: Tensor = -(positive / (positive + (len(x) - 1) * conditional)).log().mean()
+    return loss
 
 
 def ways(size: int, width: int) -> dict[str, Run]:
     """What is measured at this size."""
     scale = math.sqrt(width)
-    options = {"temperature": TEMPERATURE}
-    conditional = {"ridge": RIDGE, **options}
+    options: dict[str, Any] = {"temperature": TEMPERATURE}
+    conditional: dict[str, Any] = {"ridge": RIDGE, **options}
     found: dict[str, Run] = {"plain InfoNCE": plain, "InfoNCE": cclk.InfoNCE(**options)}
     found["HardNegInfoNCE"] = cclk.HardNegInfoNCE(**options)
     for name, loss in (("FairCCLK", cclk.FairCCLK), ("WeaklySupCCLK", cclk.WeaklySupCCLK)):

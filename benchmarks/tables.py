@@ -32,9 +32,10 @@ def loss_speed() -> str:
     growth = {row["way"]: row["exponent"] for row in result["growth"] if row["width"] == 16}
     lines += [
         "",
-        f"At b = {large['size']:,}, `FairCCLK` (features) took {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB above its "
-        f"inputs. From b = {sizes[-2]:,} to {sizes[-1]:,} its time grew as b^{growth['FairCCLK features, cosine']}. "
-        f"`{result['command']}`, cclk {result['version']}, torch {result['torch']}, {result['cores']} cores, d = {result['settings']['dimension']}.",
+        f"At b = {large['size']:,}, `FairCCLK` (features) took {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB "
+        f"above its inputs. From b = {sizes[-2]:,} to {sizes[-1]:,} its time grew as b^{growth['FairCCLK features, cosine']}. "
+        f"`{result['command']}`, cclk {result['version']}, torch {result['torch']}, {result['cores']} cores, "
+        f"d = {result['settings']['dimension']}.",
     ]
     return "\n".join(lines)
 

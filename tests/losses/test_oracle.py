@@ -42,7 +42,8 @@ def check_conditional(
     everyone = z if supported else z[:size]
     matrix = oracles.gram(formula, everyone)
     expected = oracles.loss(
-        name, x, y, temperature=temperature, matrices=(matrix, matrix), clipped=kernel_name == "similarity", ridge=ridge, mode=mode, views=views,
+        name, x, y, temperature=temperature, matrices=(matrix, matrix), clipped=kernel_name == "similarity", ridge=ridge,
+        mode=mode, views=views,
         symmetric=symmetric, extra=extra if supported else None,
     )  # fmt: skip
     fast = CONDITIONAL[name](

@@ -14,6 +14,8 @@ from cclk.kernels.bandwidth import HasLengthScale, effective_partners
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
 from cclk.operator.weights import Weights, check_mode, weigh
 
+MANY_DEAD = 0.25
+"""The share of dead anchors beyond which a kernel is called too narrow."""
 FEW = 32
 """With fewer others than this, seeing most of them is no sign of anything."""
 _TILE = 256
@@ -114,7 +116,7 @@ def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tupl
     scaled = any(isinstance(leaf, HasLengthScale) for leaf in kernel.leaves())
     if bool((table.values == table.values[:1]).all()):
         return False, "The condition is constant in this batch: every anchor sees everybody alike, so it conditions on nothing."
-    if share >= 0.1:
+    if share >= MANY_DEAD:
         if scaled:
             return False, f"Bandwidth so small that {share * 100:.0f} % of anchors see nobody: {_raise_above(kernel, table)}."
         return False, (
@@ -128,9 +130,11 @@ def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tupl
 
 
 def _raise_above(kernel: Kernel, table: Condition) -> str:
-    """Advice with a number: what "auto" would choose here, as a factor if several kernels share it."""
+    """Advice with a number: what "auto" would choose here."""
     advised = copy.deepcopy(kernel)
     leaves = [leaf for leaf in advised.leaves() if isinstance(leaf, HasLengthScale)]
+    if all(leaf.length_scale == "auto" for leaf in leaves):
+        return f"raise partners above {max(leaf.partners for leaf in leaves):g}, or fit the kernel on the condition it is used with"
     for leaf in leaves:
         leaf.length_scale = "auto"
     advised.fit(table, batch_size=len(table))

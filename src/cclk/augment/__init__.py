@@ -1,0 +1,15 @@
+"""Random views of a batch: batched tensor operations on the batch's device, with one random draw per sample.
+
+>>> import torch
+>>> images = torch.zeros(4, 3, 32, 32, dtype=torch.uint8)
+>>> preset("simclr", size=32, channels=3)(images, torch.Generator().manual_seed(0)).shape
+torch.Size([4, 3, 32, 32])
+"""
+
+from cclk.augment.base import Augmentation
+from cclk.augment.pictures import Pictures
+from cclk.augment.plain import Plain
+from cclk.augment.presets import PRESETS, preset
+from cclk.augment.vectors import Vectors
+
+__all__ = ["PRESETS", "Augmentation", "Pictures", "Plain", "Vectors", "preset"]

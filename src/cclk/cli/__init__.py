@@ -1,0 +1,1 @@
+"""The command line: `cclk train`, `cclk evaluate`, `cclk report`."""

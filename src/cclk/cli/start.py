@@ -1,0 +1,19 @@
+"""Where `cclk` starts: says which extra is missing before anything that needs it is imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+NEEDED = ("cyclopts", "pydantic", "rich")
+
+
+def main() -> int:
+    """The command line, if what it needs is installed."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"cclk: the command line needs {', '.join(missing)}: pip install 'cclk[report]'", file=sys.stderr)
+        return 2
+    from cclk.cli.main import main as run
+
+    return run()

@@ -1,0 +1,144 @@
+"""What the commands do with runs: measure them, put them on a page, and the demo made of all of it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+import cclk
+from cclk import augment
+from cclk.evaluation import Samples, evaluate
+from cclk.evaluation.files import read_evaluation, write_evaluation
+from cclk.evaluation.table import compare_in_words, evaluation_table
+from cclk.report import RunView, SamplePictures, embed2d, picture_kernel, write_report
+from cclk.training import engine, methods
+from cclk.training.run import SETTINGS, Run
+from cclk.training.settings import load
+
+SHOWN = 8
+"""Sample pictures on a report."""
+NOUNS = {"colordigits": ("digit", "colour"), "colormnist": ("digit", "colour")}
+"""What label and condition of a dataset are called."""
+
+
+def nouns(run: Run) -> dict[str, str]:
+    """Label and condition as they are called in sentences."""
+    label, condition = NOUNS.get(run.settings.data.dataset, ("label", "condition"))
+    return {"label": label, "condition": condition}
+
+
+def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[str, Any]:
+    """Measure encoder and projection of a run, and write RUN/evaluation.json."""
+    dataset = run.dataset
+    splits = (dataset.train, dataset.validation, dataset.test)
+    console = Console(stderr=True, quiet=quiet)
+    with console.status(f"embedding {run.name}"):
+        embedded = [run.embed(split) for split in splits]
+    found: dict[str, Any] = {}
+    for place, name in enumerate(("encoder", "projection")):
+        with console.status(f"probing the {name} of {run.name}"):
+            samples = [Samples(pair[place], split.y, split.condition) for pair, split in zip(embedded, splits, strict=True)]
+            found[name] = evaluate(samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap)
+    found["version"] = cclk.__version__
+    write_evaluation(run.folder, found)
+    return found
+
+
+def report_runs(runs: list[Run], out: Path) -> Path:
+    """One page about these runs."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return write_report([_view(run) for run in runs], out)
+
+
+def _view(run: Run) -> RunView:
+    dataset, settings = run.dataset, run.settings
+    features = run.embed(dataset.test)[0]
+    return RunView(
+        name=run.name,
+        settings=settings.model_dump(mode="json") | {key: value for key, value in run.about.items() if value},
+        metrics=run.metrics(),
+        evaluation=read_evaluation(run.folder),
+        embedding=embed2d(
+            features, dataset.test.y, dataset.test.condition,
+            classes=dataset.classes, condition_names=dataset.condition_names, kind=dataset.condition_kind,
+        ),
+        kernel=_kernel_picture(run),
+        pictures=_pictures(run),
+        data=dataset.description,
+        **nouns(run),
+    )  # fmt: skip
+
+
+def _kernel_picture(run: Run) -> Any:
+    method = methods.build(run.settings, run.dataset)
+    if method.kernel is None or method.condition is None:
+        return None
+    method.kernel.load_state(run.kernel_state)
+    rows = method.sampler.batch(0)
+    condition = method.condition[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cclk.CclkWarning)
+        weights = cclk.conditional_weights(method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights)
+    shown = run.dataset.train.condition[rows]
+    return picture_kernel(method.kernel(condition), weights, shown, condition_names=run.dataset.condition_names)
+
+
+def _pictures(run: Run) -> SamplePictures | None:
+    split = run.dataset.train
+    if split.x.dtype != torch.uint8:
+        return None
+    rows = np.linspace(0, len(split) - 1, SHOWN).astype(int)
+    x = split.x[torch.from_numpy(rows)]
+    chosen = run.settings.augment
+    augmentation = augment.preset(chosen.augmentation, size=x.shape[-1], channels=x.shape[1], **chosen.augmentation_options)
+    views = [augmentation(x, torch.Generator().manual_seed(view)).clamp(0, 1) for view in (0, 1)]
+    captions = [run.dataset.classes[int(label)] for label in split.y[torch.from_numpy(rows)]]
+    return SamplePictures(x, views[0], views[1], captions)
+
+
+def run_demo(out: Path, seeds: int) -> None:
+    """InfoNCE and Fair-CCLK on coloured digits: train, measure, compare in words, show."""
+    began = time.perf_counter()
+    console = Console()
+    console.print(
+        "Handwritten digits on coloured backgrounds. One encoder learns from them as usual; the other is told to ignore the colour.\n"
+        "Then a probe tries to read the digit, and the colour, out of each.\n"
+    )
+    runs: dict[str, list[Run]] = {"digits-infonce": [], "digits-fair": []}
+    for seed in range(seeds):
+        for preset, made in runs.items():
+            folder = out / (preset if seeds == 1 else f"{preset}-seed{seed}")
+            if (folder / SETTINGS).exists():
+                run = engine.resume(folder)
+            else:
+                run = engine.train(load(preset=preset, overrides={"seed": seed}), folder, command="cclk demo")
+            made.append(run)
+    found = {preset: [evaluate_run(run) for run in made] for preset, made in runs.items()}
+    first = runs["digits-fair"][0]
+    everyone = {run.name: result for preset, made in runs.items() for run, result in zip(made, found[preset], strict=True)}
+    console.print(evaluation_table(everyone, **nouns(first)))
+    told = compare_in_words(_mean(found["digits-infonce"]), _mean(found["digits-fair"]), **nouns(first))
+    page = report_runs([run for made in runs.values() for run in made], out / "report.html")
+    many = f" (mean of {seeds} seeds)" if seeds > 1 else ""
+    console.print(f"\nTold to ignore the colour, the encoder changed{many}: {told}.", highlight=False, soft_wrap=True)
+    console.print(f"{time.perf_counter() - began:.0f} s in all. See it: {page.resolve()}", highlight=False, soft_wrap=True)
+
+
+def _mean(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The mean of several evaluations, measure by measure."""
+    merged: dict[str, Any] = {}
+    for key, value in results[0].items():
+        if isinstance(value, Mapping):
+            merged[key] = _mean([result[key] for result in results])
+        elif isinstance(value, float):
+            merged[key] = sum(result[key] for result in results) / len(results)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,55 @@
+"""The data room: datasets in train, validation and test splits, and the order in which training sees their rows.
+
+>>> from cclk import data
+>>> digits = data.load("colordigits")
+>>> digits.train.x.shape, digits.train.condition.shape
+(torch.Size([1200, 3, 32, 32]), torch.Size([1200, 3]))
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+from cclk.data.dataset import DataError, Dataset, Split
+
+_MODULES = {
+    "colordigits": "colordigits",
+    "colormnist": "colormnist",
+    "cifar10": "cifar10",
+    "fashion-mnist": "fashion_mnist",
+}
+DATASETS = tuple(_MODULES)
+"""The names `load` knows; it also takes the path of an .npz file."""
+
+__all__ = ["DATASETS", "DataError", "Dataset", "Split", "load"]
+
+
+def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: Any) -> Dataset:
+    """A dataset by name, or the arrays of an .npz file by its path.
+
+    Args:
+        name: one of `DATASETS`, or a path that ends in .npz.
+        data_dir: where the files of downloaded datasets are; else the environment variable CCLK_DATA, else ~/.cache/cclk.
+        seed: of everything drawn: colours, and which rows are held out. The same seed gives the same dataset.
+        options: what the dataset itself takes, such as `holdout` (rows moved from train to validation) or `colours`.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise DataError(f"seed is {seed!r}: it must be an integer of at least 0")
+    given: dict[str, Any] = {"seed": seed, **options}
+    if str(name).endswith(".npz"):
+        module, given["path"] = "arrays", Path(name).expanduser()
+    elif name in _MODULES:
+        module, given["data_dir"] = _MODULES[name], data_dir
+    else:
+        raise DataError(f"there is no dataset {name!r}: choose {', '.join(DATASETS)}, or the path of an .npz file")
+    loader = importlib.import_module(f"cclk.data.{module}").load
+    known = inspect.signature(loader).parameters
+    for option in options:
+        if option not in known or option == "path":
+            own = [key for key in known if key not in ("path", "data_dir", "seed")]
+            raise DataError(f"{name} has no option {option!r}: it takes {', '.join(own)}")
+    result: Dataset = loader(**given)
+    return result

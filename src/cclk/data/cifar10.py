@@ -1,0 +1,23 @@
+"""CIFAR-10: 50,000 + 10,000 colour photographs of ten kinds, 32 x 32, from the official binary files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from cclk.data.dataset import Dataset
+from cclk.data.download import ensure
+from cclk.data.files import read_cifar
+from cclk.data.labelled import labelled_dataset
+
+_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+def load(*, data_dir: Path | None = None, seed: int = 0, holdout: int = 5_000) -> Dataset:
+    """The dataset; `holdout` of the training pictures are kept for validation."""
+    folder = ensure("cifar10", data_dir)
+    batches = [read_cifar(folder, f"data_batch_{number}.bin") for number in range(1, 6)]
+    train = np.concatenate([pictures for pictures, _ in batches]), np.concatenate([labels for _, labels in batches])
+    test = read_cifar(folder, "test_batch.bin")
+    return labelled_dataset("cifar10", train, test, classes=_CLASSES, holdout=holdout, seed=seed)

@@ -1,0 +1,52 @@
+"""ColorDigits: the 1,797 real handwritten digits that come with scikit-learn, on coloured backgrounds. Nothing is downloaded.
+
+The 8 x 8 digits are enlarged smoothly to 32 x 32, which is what LeNet-5 takes. The split is fixed: 1,400 digits to
+train on, of which 200 are held out for validation, and 397 to test on, the ten digits in equal proportions. The seed draws the
+colours only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from cclk.data.colour import CONDITION_NAMES, Colours, draw_colours, paint
+from cclk.data.dataset import DataError, Dataset, Split
+from cclk.data.splits import Rows, hold_out, stratified_order
+
+_TEST = 397
+
+
+def load(*, data_dir: Path | None = None, seed: int = 0, colours: Colours = "palette", holdout: int = 200) -> Dataset:
+    """The dataset; `data_dir` is accepted for the sake of the others and not used."""
+    try:
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise DataError("colordigits needs scikit-learn: pip install 'cclk[train]'") from error
+    digits = load_digits()
+    order = stratified_order(digits.target, seed=0)
+    train, validation = hold_out(order[:-_TEST], holdout)
+    test = np.sort(order[-_TEST:])
+    condition = draw_colours(len(order), colours, seed, "colordigits")
+    small = torch.from_numpy(digits.images).float()[:, None] * (255 / 16)
+    large = F.interpolate(small, scale_factor=4, mode="bicubic", align_corners=False)
+    strokes = large[:, 0].clamp(0, 255).round().to(torch.uint8).numpy()
+    labels = torch.from_numpy(digits.target.astype(np.int64))
+
+    def split(rows: Rows) -> Split:
+        places = torch.from_numpy(rows)
+        return Split(paint(strokes[rows], condition[places]), labels[places], condition[places])
+
+    return Dataset(
+        name="colordigits",
+        train=split(train),
+        validation=split(validation),
+        test=split(test),
+        classes=tuple("0123456789"),
+        condition_names=CONDITION_NAMES,
+        condition_kind="continuous",
+        description=f"1,797 handwritten digits (scikit-learn) in black on {colours} colours, 32 x 32",
+    )

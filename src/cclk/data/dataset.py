@@ -1,0 +1,65 @@
+"""What a dataset is to the rest of the package: three splits of rows, each row a picture or vector, a label and a condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+ConditionKind = Literal["continuous", "categorical"]
+
+
+class DataError(ValueError):
+    """Data that is missing, damaged or asked for wrongly; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of a dataset.
+
+    Shapes:
+        x: uint8 (n, c, h, w) pictures, or float32 (n, k) vectors.
+        y: int64 (n,), labels that count from 0.
+        condition: float32 (n, k); a categorical one is a single column of whole numbers.
+    """
+
+    x: Tensor
+    y: Tensor
+    condition: Tensor
+
+    def __post_init__(self) -> None:
+        if (self.x.dtype, self.x.ndim) not in ((torch.uint8, 4), (torch.float32, 2)):
+            raise ValueError(f"x is {_kind(self.x)}: it must be uint8 pictures (n, c, h, w) or float32 vectors (n, k)")
+        if (self.y.dtype, self.y.ndim) != (torch.int64, 1):
+            raise ValueError(f"y is {_kind(self.y)}: it must be int64 labels (n,)")
+        if (self.condition.dtype, self.condition.ndim) != (torch.float32, 2):
+            raise ValueError(f"condition is {_kind(self.condition)}: it must be float32 (n, k)")
+        if not len(self.x) == len(self.y) == len(self.condition):
+            raise ValueError(f"x, y and condition differ in length: {len(self.x)}, {len(self.y)}, {len(self.condition)}")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def subset(self, rows: Tensor) -> Split:
+        """Some of the rows, in the order given."""
+        return Split(self.x[rows], self.y[rows], self.condition[rows])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Three splits and the names of what is in them. `validation` has no rows where nothing was held out."""
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    classes: tuple[str, ...]
+    condition_names: tuple[str, ...]
+    condition_kind: ConditionKind
+    description: str
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"

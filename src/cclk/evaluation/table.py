@@ -1,0 +1,133 @@
+"""Evaluations for people: a table for the terminal, and a comparison in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+REPRESENTATIONS = ("encoder", "projection")
+PROBES = {"linear": "linear", "nonlinear": "non-linear"}
+
+
+def look(evaluation: Mapping[str, Any], path: str) -> Mapping[str, float] | None:
+    """The measure at a path like "accuracy.linear", or None if it was not measured."""
+    place: Any = evaluation
+    for name in path.split("."):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) and "value" in place else None
+
+
+def leak(evaluation: Mapping[str, Any], probe: str) -> tuple[str, Mapping[str, float]] | None:
+    """("r2" or "accuracy", measure) of what a probe reads of the condition, or None if that was not measured."""
+    for unit in ("r2", "accuracy"):
+        if measure := look(evaluation, f"leakage.{probe}.{unit}"):
+            return unit, measure
+    return None
+
+
+def percent(value: float) -> str:
+    """0.928 as "92.8 %"."""
+    return f"{100 * value:.1f} %"
+
+
+def number(value: float) -> str:
+    """An R^2; never "-0.00"."""
+    return f"{round(value, 2) + 0.0:.2f}"
+
+
+def amount(value: float) -> str:
+    """A number in its own units, to three figures.
+
+    >>> amount(5430.2), amount(48.83), amount(0.01234)
+    ('5,430', '48.8', '0.0123')
+    """
+    if value == 0:
+        return "0"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def compare_in_words(
+    baseline: Mapping[str, Any],
+    ours: Mapping[str, Any],
+    *,
+    label: str = "label",
+    condition: str = "condition",
+    representation: str = "encoder",
+) -> str:
+    """What changed between two runs, from their evaluations.
+
+    >>> def run(accuracy, linear, network):
+    ...     leakage = {"linear": {"r2": {"value": linear}}, "nonlinear": {"r2": {"value": network}}}
+    ...     return {"encoder": {"accuracy": {"linear": {"value": accuracy}}, "leakage": leakage}}
+    >>> compare_in_words(run(0.928, 0.99, 1.0), run(0.965, 0.37, 0.42), label="digit", condition="colour")
+    'digit accuracy 92.8 % -> 96.5 %, colour R^2 0.99 -> 0.37 (linear), 1.00 -> 0.42 (non-linear)'
+    """
+    before, after = baseline.get(representation, {}), ours.get(representation, {})
+    words = []
+    if (old := look(before, "accuracy.linear")) and (new := look(after, "accuracy.linear")):
+        words.append(f"{label} accuracy {percent(old['value'])} -> {percent(new['value'])}")
+    title = ""
+    for probe, name in PROBES.items():
+        was, now = leak(before, probe), leak(after, probe)
+        if was and now and was[0] == now[0]:
+            show, kind = (number, "R^2") if was[0] == "r2" else (percent, "accuracy")
+            subject, title = ("" if title else f"{condition} {kind} "), kind
+            words.append(f"{subject}{show(was[1]['value'])} -> {show(now[1]['value'])} ({name})")
+    if not words:
+        raise ValueError(f"these evaluations have no measure of the {representation} in common: evaluate both runs, on the same data")
+    return ", ".join(words)
+
+
+def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]], *, label: str = "label", condition: str = "condition") -> Table:
+    """A table of one or several runs: accuracies and leaks of each representation, with their 95 % intervals.
+
+    Args:
+        evaluations: run name -> the content of its `evaluation.json`.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"What is read of the {label}, and what leaks of the {condition}"
+    table = Table(title=title, caption="on the test split; below each value, its 95 % interval")
+    table.add_column("run", overflow="fold")
+    table.add_column("features")
+    for heading in (f"{label}\nlinear", f"{label}\nkNN", f"{condition}\nlinear", f"{condition}\nnon-linear", "beside the\nbaseline"):
+        table.add_column(heading, justify="right")
+
+    def cell(text: str, measure: Mapping[str, float], factor: float, digits: int) -> Text:
+        low, high = (f"{factor * measure[side]:,.{digits}f}" for side in ("low", "high"))
+        return Text.assemble(text, "\n", (f"{low} to {high}", "dim"))
+
+    def share(measure: Mapping[str, float] | None) -> Text:
+        return cell(percent(measure["value"]), measure, 100, 1) if measure else Text("-", "dim")
+
+    def leaked(found: tuple[str, Mapping[str, float]] | None) -> Text:
+        if found is None or found[0] == "accuracy":
+            return share(found[1] if found else None)
+        return cell(f"R² {number(found[1]['value'])}", found[1], 1, 2)
+
+    def beside(part: Mapping[str, Any]) -> Text:
+        error, plain = look(part, "leakage.linear.mse"), look(part, "leakage.baseline_mse")
+        if error and plain:
+            return Text.assemble(f"MSE {amount(error['value'])}\n", (f"mean {amount(plain['value'])}", "dim"))
+        majority = look(part, "leakage.baseline_accuracy")
+        return Text.assemble(f"{percent(majority['value'])}\n", ("majority", "dim")) if majority else Text("-", "dim")
+
+    for run, evaluation in evaluations.items():
+        for place, representation in enumerate(name for name in REPRESENTATIONS if name in evaluation):
+            part = evaluation[representation]
+            table.add_row(
+                Text("" if place else run),
+                representation,
+                share(look(part, "accuracy.linear")),
+                share(look(part, "accuracy.knn")),
+                leaked(leak(part, "linear")),
+                leaked(leak(part, "nonlinear")),
+                beside(part),
+            )
+        table.add_section()
+    return table

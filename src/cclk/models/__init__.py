@@ -1,0 +1,13 @@
+"""Encoders and projection heads.
+
+>>> encoder = build_encoder("resnet18", channels=3, size=32, width=16, blocks=(1, 1, 1, 1))
+>>> head = build_head("linear-bn", encoder.width, out=64)
+>>> encoder.width
+128
+"""
+
+from cclk.models.encoder import Encoder
+from cclk.models.factory import ENCODERS, build_encoder
+from cclk.models.heads import HEADS, build_head
+
+__all__ = ["ENCODERS", "HEADS", "Encoder", "build_encoder", "build_head"]

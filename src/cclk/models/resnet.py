@@ -1,0 +1,95 @@
+"""ResNet-18, -34 and -50 (He et al. 2016), without the classifying layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import Tensor, nn
+
+Stem = Literal["cifar", "imagenet"]
+
+
+def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+
+
+class _Block(nn.Module):
+    """x + branch(x), then ReLU; x goes through a 1 x 1 convolution where the shapes differ."""
+
+    def __init__(self, branch: nn.Sequential, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.branch = branch
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+        self.relu = nn.ReLU(inplace=True)
+        # A block that begins as the identity trains better (Goyal et al. 2017).
+        last = branch[-1]
+        assert isinstance(last, nn.BatchNorm2d)
+        nn.init.zeros_(last.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.relu(self.branch(x) + self.shortcut(x))
+        return out
+
+
+def _basic(inputs: int, planes: int, stride: int) -> _Block:
+    branch = nn.Sequential(
+        _convolution(inputs, planes, 3, stride), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
+        _convolution(planes, planes, 3), nn.BatchNorm2d(planes),
+    )  # fmt: skip
+    return _Block(branch, inputs, planes, stride)
+
+
+def _bottleneck(inputs: int, planes: int, stride: int) -> _Block:
+    branch = nn.Sequential(
+        _convolution(inputs, planes, 1), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
+        _convolution(planes, planes, 3, stride), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
+        _convolution(planes, 4 * planes, 1), nn.BatchNorm2d(4 * planes),
+    )  # fmt: skip
+    return _Block(branch, inputs, 4 * planes, stride)
+
+
+_DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
+
+
+class ResNet(nn.Module):
+    """Pictures (b, channels, h, w) to (b, 8 width) features, or (b, 32 width) for depth 50.
+
+    Args:
+        channels: of the pictures.
+        depth: 18, 34 or 50.
+        stem: "imagenet" begins with a 7 x 7 convolution of stride 2 and a max pool; "cifar", for small pictures, with a 3 x 3
+            convolution and no pool.
+        width: channels after the stem.
+        blocks: number of blocks in each of the four stages, instead of the depth's own.
+    """
+
+    def __init__(self, channels: int, *, depth: int, stem: Stem = "cifar", width: int = 64, blocks: Sequence[int] | None = None) -> None:
+        super().__init__()
+        if stem not in ("cifar", "imagenet"):
+            raise ValueError(f"unknown stem {stem!r}: choose 'cifar' (small pictures) or 'imagenet'")
+        if width < 1:
+            raise ValueError(f"width is {width}: a network has at least 1 channel")
+        if blocks is not None and (len(blocks) != 4 or min(blocks) < 1):
+            raise ValueError(f"blocks is {blocks}: it must be four positive numbers, one per stage, such as (1, 1, 1, 1)")
+        make, expansion = (_bottleneck, 4) if depth == 50 else (_basic, 1)
+        small = stem == "cifar"
+        layers: list[nn.Module] = [_convolution(channels, width, 3) if small else _convolution(channels, width, 7, 2)]
+        layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+        if not small:
+            layers.append(nn.MaxPool2d(3, 2, padding=1))
+        inputs = width
+        for stage, count in enumerate(blocks or _DEPTHS[depth]):
+            planes = width * 2**stage
+            for index in range(count):
+                layers.append(make(inputs, planes, 2 if stage > 0 and index == 0 else 1))
+                inputs = planes * expansion
+        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.layers(images)
+        return features

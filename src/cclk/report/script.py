@@ -1,0 +1,56 @@
+"""The report's script: draws the figures with the page's colours, again when the reader's system turns dark or light."""
+
+JS = """
+"use strict";
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const touch = matchMedia("(pointer: coarse)").matches;  // a finger must be able to scroll past a figure
+
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const read = name => style.getPropertyValue(name).trim();
+  return {ink: read("--ink"), soft: read("--soft"), grid: read("--grid"), line: read("--line"), card: read("--card"),
+          font: getComputedStyle(document.body).fontFamily};
+}
+
+function dressed(layout, c) {
+  const result = {margin: {l: 52, r: 12, t: 16, b: 44}, dragmode: touch ? false : "zoom", ...layout,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
+    font: {family: c.font, size: 12.5, color: c.ink},
+    modebar: {bgcolor: "rgba(0,0,0,0)", color: c.line, activecolor: c.soft},
+    hoverlabel: {bgcolor: c.card, bordercolor: c.line, font: {family: c.font, color: c.ink}}};
+  if (!layout.showlegend && innerWidth < 780) result.margin.b = Math.min(result.margin.b, 44);  // no neighbour to line up with
+  for (const axis of ["xaxis", "yaxis"]) {
+    result[axis] = {gridcolor: c.grid, zerolinecolor: c.soft, linecolor: c.line, tickcolor: c.line,
+      tickfont: {color: c.soft}, automargin: true, ...layout[axis]};
+    if (result[axis].title) result[axis].title = {font: {color: c.soft, size: 12.5}, standoff: 8, ...result[axis].title};
+  }
+  return result;
+}
+
+function draw() {
+  const c = colours();
+  for (const [id, figure] of Object.entries(figures)) {
+    Plotly.react(id, figure.data, dressed(structuredClone(figure.layout), c),
+                 {responsive: true, displaylogo: false, displayModeBar: touch ? false : "hover",
+                  modeBarButtons: [["toImage", "resetScale2d"]]});
+  }
+}
+
+for (const [id, figure] of Object.entries(figures)) {
+  if (!figure.columns) continue;
+  const select = document.createElement("select");
+  select.setAttribute("aria-label", "colour by");
+  figure.columns.forEach((name, place) => select.add(new Option(name, place)));
+  select.addEventListener("change", () => {
+    const place = Number(select.value), trace = figure.data[0];
+    trace.marker = {...trace.marker, color: trace.customdata.map(row => row[place]),
+                    colorbar: {...trace.marker.colorbar, title: {...trace.marker.colorbar.title, text: figure.columns[place]}}};
+    draw();
+  });
+  document.getElementById(id).closest("figure").querySelector("figcaption").append(select);
+}
+
+draw();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+document.documentElement.dataset.drawn = Object.keys(figures).length;
+"""

@@ -1,0 +1,106 @@
+"""The report's two tables as HTML: the settings of the runs side by side, and the comparison with its intervals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from cclk.evaluation.table import PROBES, REPRESENTATIONS, amount, leak, look, number, percent
+from cclk.report.figures import run_colour
+from cclk.report.view import RunView
+
+_FOOTER = ("version", "command")  # told at the foot of the page
+
+
+def chip(place: int) -> str:
+    """A dot in the run's colour."""
+    return f'<span class="chip" style="background:{run_colour(place)}"></span>'
+
+
+def settings_table(runs: Sequence[RunView]) -> str:
+    """One column for each run; settings in which the runs differ come first and are marked, the others fold away."""
+    flat = [_flatten(run.settings) for run in runs]
+    keys = list(dict.fromkeys(key for settings in flat for key in settings if key not in _FOOTER))
+    if not keys:
+        return '<p class="empty">These runs came without settings.</p>'
+    differ = [key for key in keys if len({settings.get(key) for settings in flat}) > 1]
+    same = [key for key in keys if key not in differ]
+    head = "".join(f'<th scope="col">{chip(place)}{escape(run.name)}</th>' for place, run in enumerate(runs))
+
+    def table(chosen: list[str], mark: str) -> str:
+        rows = []
+        for key in chosen:
+            cells = "".join(f"<td>{escape(settings.get(key, '-'))}</td>" for settings in flat)
+            rows.append(f'<tr{mark}><th scope="row">{escape(key)}</th>{cells}</tr>')
+        top, body = f"<thead><tr><th></th>{head}</tr></thead>", f"<tbody>{''.join(rows)}</tbody>"
+        return f'<div class="scroll"><table class="settings">{top}{body}</table></div>'
+
+    if len(runs) == 1:
+        return table(keys, "")
+    told = table(differ, ' class="differs"') if differ else "<p>The runs have the same settings.</p>"
+    folded = f"<details><summary>{len(same)} settings are the same in all runs</summary>{table(same, '')}</details>" if same else ""
+    return told + folded
+
+
+def comparison_table(runs: Sequence[RunView]) -> str:
+    """Accuracies and leaks of every run and representation, each with its interval, drawn on a track from 0 to 1."""
+    label, condition = escape(runs[0].label), escape(runs[0].condition)
+    head = (
+        f'<tr><th rowspan="2">run</th><th rowspan="2">features</th><th colspan="2">{label} accuracy</th>'
+        f'<th colspan="2">leak of the {condition}</th><th rowspan="2">error beside<br>the baseline</th></tr>'
+        "<tr><th>linear</th><th>kNN</th><th>linear</th><th>non-linear</th></tr>"
+    )
+    rows = []
+    for place, run in enumerate(runs):
+        parts = [(name, run.evaluation[name]) for name in REPRESENTATIONS if name in run.evaluation] if run.evaluation else []
+        name = f'<th scope="rowgroup" rowspan="{max(1, len(parts))}">{chip(place)}{escape(run.name)}</th>'
+        if not parts:
+            rows.append(f'<tbody><tr>{name}<td colspan="6" class="empty">not evaluated yet</td></tr></tbody>')
+            continue
+        lines: list[str] = []
+        for representation, part in parts:
+            cells = [
+                _cell(f"{label}, linear", "accuracy", look(part, "accuracy.linear")),
+                _cell(f"{label}, kNN", "accuracy", look(part, "accuracy.knn")),
+                *(_cell(f"{condition}, {title}", *(leak(part, probe) or ("", None))) for probe, title in PROBES.items()),
+                _baseline(part),
+            ]
+            lines.append(f"<tr>{'' if lines else name}<td>{representation}</td>{''.join(cells)}</tr>")
+        rows.append(f"<tbody>{''.join(lines)}</tbody>")
+    return f'<div class="scroll"><table class="comparison"><thead>{head}</thead>{"".join(rows)}</table></div>'
+
+
+def _cell(heading: str, unit: str, measure: Mapping[str, float] | None) -> str:
+    """A measure; its heading is shown in the cell where the page is too narrow for a table."""
+    if measure is None:
+        return f'<td class="empty" data-heading="{heading}">-</td>'
+    show = number if unit == "r2" else percent
+    title = f"R² {show(measure['value'])}" if unit == "r2" else show(measure["value"])
+    low, value, high = (100 * min(1.0, max(0.0, measure[side])) for side in ("low", "value", "high"))
+    track = f'<span class="track"><i style="left:{low:.1f}%;width:{high - low:.1f}%"></i><b style="left:{value:.1f}%"></b></span>'
+    between = f"{show(measure['low'])} to {show(measure['high'])}".replace(" % to", " to")
+    return f'<td data-heading="{heading}"><strong>{title}</strong>{track}<small>{between}</small></td>'
+
+
+def _baseline(part: Mapping[str, Any]) -> str:
+    error, plain, majority = (look(part, f"leakage.{name}") for name in ("linear.mse", "baseline_mse", "baseline_accuracy"))
+    if error and plain:
+        told = f"MSE {amount(error['value'])}<br><small>predicting the mean: {amount(plain['value'])}</small>"
+    elif majority:
+        told = f"{percent(majority['value'])}<br><small>guessing the majority</small>"
+    else:
+        told = "-"
+    return f'<td data-heading="beside the baseline">{told}</td>'
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """{"optim": {"lr": 1}} as {"optim.lr": "1"}."""
+    flat: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value if isinstance(value, str) else "none" if value is None else json.dumps(value, default=str)
+    return flat

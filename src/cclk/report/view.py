@@ -1,0 +1,150 @@
+"""What a report shows of a run, as plain values and arrays, and the helpers that make them small enough to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[Any]
+Kind = Literal["continuous", "categorical"]
+
+COLOUR_NAMES = ("red", "green", "blue")
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Samples in the plane. `embed2d` makes it."""
+
+    points: Array
+    """(n, 2)."""
+    labels: Array
+    """(n,) label numbers."""
+    condition: Array
+    """(n, k); red, green and blue in 0..255 if those are its names."""
+    classes: Sequence[str]
+    condition_names: Sequence[str]
+    kind: Kind
+    explained: tuple[float, float]
+    """The share of the features' variance that each axis shows."""
+
+
+@dataclass(frozen=True)
+class KernelPicture:
+    """The kernel matrix of some samples beside their weights, both in 0..1. `picture_kernel` makes it."""
+
+    kernel: Array
+    weights: Array
+    colours: Sequence[str] = ()
+    """The samples' own colours, if the condition is a colour."""
+
+
+@dataclass(frozen=True)
+class SamplePictures:
+    """Pictures and the two views of each that the loss compares: (n, c, h, w) or (n, h, w, c), uint8 or numbers in 0..1."""
+
+    pictures: Array | Tensor
+    first: Array | Tensor
+    second: Array | Tensor
+    captions: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run. What is missing is left out of the report, which says so."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """As in the run's `settings.json`."""
+    metrics: Sequence[Mapping[str, Any]] = ()
+    """The lines of the run's `metrics.jsonl`."""
+    evaluation: Mapping[str, Any] | None = None
+    """As in the run's `evaluation.json`."""
+    embedding: Embedding | None = None
+    kernel: KernelPicture | None = None
+    pictures: SamplePictures | None = None
+    label: str = "label"
+    """What the labels are, in the singular: "digit"."""
+    condition: str = "condition"
+    """What the condition is: "colour"."""
+    data: str = ""
+    """One line about the data."""
+
+
+def is_colour(condition_names: Sequence[str]) -> bool:
+    """Whether the condition's columns are the parts of a colour."""
+    return tuple(condition_names) == COLOUR_NAMES
+
+
+def hex_colours(condition: Array) -> list[str]:
+    """Rows of red, green and blue in 0..255 as "#rrggbb"."""
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in np.clip(np.rint(condition), 0, 255).astype(int).tolist()]
+
+
+def embed2d(
+    features: Array | Tensor,
+    labels: Array | Tensor,
+    condition: Array | Tensor,
+    *,
+    classes: Sequence[str],
+    condition_names: Sequence[str],
+    kind: Kind = "continuous",
+    limit: int = 1500,
+    seed: int = 0,
+) -> Embedding:
+    """The first two principal components, fitted on all samples; at most `limit` of them, drawn at random, are kept to be shown."""
+    from sklearn.decomposition import PCA  # type: ignore[import-untyped]
+
+    wide, y, z = as_array(features).astype(np.float64), as_array(labels), as_array(condition)
+    z = z[:, None] if z.ndim == 1 else z
+    if not len(wide) == len(y) == len(z) or len(wide) < 2:
+        raise ValueError(
+            f"features, labels and condition have {len(wide)}, {len(y)} and {len(z)} rows: they must be the same samples, 2 or more"
+        )
+    if len(condition_names) != z.shape[1]:
+        raise ValueError(f"the condition has {z.shape[1]} columns and {len(condition_names)} names: give one name for each column")
+    if wide.shape[1] < 2:
+        wide = np.pad(wide, ((0, 0), (0, 2 - wide.shape[1])))
+    total = float(wide.var(axis=0).sum())
+    points, explained = np.zeros((len(wide), 2)), (0.0, 0.0)
+    if total > 0:  # otherwise the features have collapsed to one point
+        model = PCA(n_components=2, svd_solver="covariance_eigh").fit(wide)
+        points = model.transform(wide)
+        variance = points.var(axis=0) / total
+        explained = (float(variance[0]), float(variance[1]))
+    rows = np.arange(len(wide))
+    if len(rows) > limit:
+        rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
+    return Embedding(points[rows], y[rows], z[rows], tuple(classes), tuple(condition_names), kind, explained)
+
+
+def picture_kernel(
+    kernel: Array | Tensor, weights: Array | Tensor, condition: Array | Tensor, *, condition_names: Sequence[str] = (), limit: int = 64
+) -> KernelPicture:
+    """K and W of a batch, min-max normalised as in the paper's figure; samples are ordered along the condition's main direction."""
+    k, w, z = as_array(kernel).astype(np.float64), as_array(weights).astype(np.float64), as_array(condition).astype(np.float64)
+    z = z[:, None] if z.ndim == 1 else z
+    if not k.shape == w.shape == (len(z), len(z)):
+        raise ValueError(
+            f"kernel and weights must be ({len(z)}, {len(z)}), one row for each row of the condition, got {k.shape} and {w.shape}"
+        )
+    k, w, z = k[:limit, :limit], w[:limit, :limit], z[:limit]
+    about = z - z.mean(axis=0)
+    order = np.argsort(about @ np.linalg.svd(about, full_matrices=False)[2][0], kind="stable")
+    colours = hex_colours(z[order]) if is_colour(condition_names) else ()
+    return KernelPicture(_normalise(k[np.ix_(order, order)]), _normalise(w[np.ix_(order, order)]), colours)
+
+
+def as_array(values: Array | Tensor) -> Array:
+    """A tensor, on whatever device, as an array; arrays as they are."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _normalise(matrix: Array) -> Array:
+    low, high = float(matrix.min()), float(matrix.max())
+    scaled: Array = (matrix - low) / (high - low if high > low else 1.0)
+    return scaled

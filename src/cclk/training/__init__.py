@@ -1,0 +1,1 @@
+"""Training: optimisers, schedule and the loop."""

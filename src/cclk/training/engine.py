@@ -1,0 +1,300 @@
+"""The training loop, on lightning-fabric: one process or many, and to be continued from any checkpoint as if nothing had happened.
+
+Every step is a function of the weights before it and of (seed, step): which rows, which augmentation. So a checkpoint is weights,
+optimiser state and a step number, and a run that was killed ends in the same weights, bit for bit on a CPU, as one that was not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import cclk
+from cclk import augment
+from cclk.files import replace_file, replace_text
+from cclk.notices import CclkWarning
+from cclk.training import files, methods
+from cclk.training.display import Display
+from cclk.training.files import RunError
+from cclk.training.optim import build_optimizer, learning_rate
+from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, Run, load_dataset, network_for, read_metrics
+from cclk.training.settings import Settings
+
+KEPT = 2
+"""How many checkpoints are kept."""
+
+
+class Interrupted(Exception):  # noqa: N818 (it is no error)
+    """A signal stopped the run after it was saved."""
+
+    def __init__(self, signum: int, step: int, folder: Path) -> None:
+        super().__init__(f"stopped at step {step}, which is saved; go on with: cclk train --resume --out {folder}")
+        self.signum = signum
+
+
+def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False) -> Run:
+    """Train from the beginning into a new folder."""
+    if (folder / SETTINGS).exists():
+        raise RunError(f"{folder} holds a run already: go on with --resume, or choose another --out")
+    files.make_folder(folder / CHECKPOINTS)
+    about = {"version": cclk.__version__, "command": command}
+    files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
+    return Training(settings, folder, quiet).run()
+
+
+def resume(folder: Path, *, quiet: bool = False) -> Run:
+    """Go on from the newest checkpoint of a folder, or from the beginning if there is none yet."""
+    return Training(Run(folder).settings, folder, quiet).run()
+
+
+def total_steps(settings: Settings, steps_per_epoch: int) -> int:
+    """How many steps the run has; 1,175 of them, the paper's number on ColorMNIST, if nothing is said."""
+    if settings.train.steps is not None:
+        return settings.train.steps
+    if settings.train.epochs is not None:
+        return max(1, round(settings.train.epochs * steps_per_epoch))
+    return 1175
+
+
+class Training:
+    """One run under way: what is built once, and `step`."""
+
+    def __init__(self, settings: Settings, folder: Path, quiet: bool) -> None:
+        _steady_memory()
+        fabric_module = _import_fabric()
+        self.settings, self.folder = settings, folder
+        devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
+        self.fabric = fabric_module.Fabric(accelerator="auto", devices=devices, strategy="ddp" if devices > 1 else "auto")
+        self.fabric.launch()
+        self.dataset = load_dataset(settings)
+        self.method = methods.build(settings, self.dataset)
+        self.total = total_steps(settings, self.method.sampler.steps_per_epoch)
+        shape = self.dataset.train.x.shape[1:]
+        self.augmentation = augment.preset(
+            settings.augment.augmentation, size=shape[-1], channels=shape[0], **settings.augment.augmentation_options
+        )
+        network = network_for(settings, self.dataset)
+        optim = settings.optim
+        optimizer = build_optimizer(optim.optimizer, network, optim.lr, weight_decay=optim.weight_decay, momentum=optim.momentum)
+        self.plain_network = network
+        self.network, self.optimizer = self.fabric.setup(network, optimizer)
+        self.display = Display(self.total, quiet or self.fabric.global_rank > 0)
+
+    def run(self) -> Run:
+        start = self._restore()
+        with _signals() as caught, self.display, Metrics(self.folder, start, write=self.fabric.global_rank == 0) as metrics:
+            self.display.begin(f"{self.settings.method} on {self.dataset.name}", start)
+            clock = Clock(start)
+            for step in range(start, self.total):
+                loss = self.step(step)
+                done = step + 1
+                if done % self.settings.train.log_every == 0 or done == self.total:
+                    line = self._line(done, float(loss), clock)
+                    metrics.add(line)
+                    self.display.show(line)
+                if done % self.settings.train.checkpoint_every == 0 or done == self.total or caught:
+                    metrics.flush()
+                    self._save(done)
+                if caught and done < self.total:
+                    raise Interrupted(caught[0], done, self.folder)
+        if self.fabric.global_rank == 0:
+            self._export()
+        return Run(self.folder)
+
+    def step(self, step: int) -> Tensor:
+        """One whole step: load, augment, forward, loss, backward, update. Returns the loss, detached."""
+        settings, fabric = self.settings, self.fabric
+        rows = self.method.sampler.batch(step)
+        first, last = len(rows) * fabric.global_rank // fabric.world_size, len(rows) * (fabric.global_rank + 1) // fabric.world_size
+        mine = rows[first:last]
+        x = self.dataset.train.x[mine].to(fabric.device)
+        views = [self.augmentation(x, _generator(settings.seed, step, view), first=first, of=len(rows)) for view in (0, 1)]
+        projections = self.network(torch.cat(views))
+        one, two = projections.chunk(2)
+        condition = self.method.condition
+        loss = self.method.loss(one, two, None if condition is None else condition[mine].to(fabric.device))
+        rate = self._rate(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad()
+        fabric.backward(loss)
+        self.optimizer.step()
+        return loss.detach()  # type: ignore[no-any-return]
+
+    def _rate(self, step: int) -> float:
+        optim, train = self.settings.optim, self.settings.train
+        warmup = round(optim.warmup * self.method.sampler.steps_per_epoch)
+        return learning_rate(
+            step, self.total, base_lr=optim.lr, batch_size=train.batch_size, warmup_steps=warmup, scale_by_batch=optim.scale_lr
+        )
+
+    def _line(self, step: int, loss: float, clock: Clock) -> dict[str, Any]:
+        line: dict[str, Any] = {
+            "step": step,
+            "epoch": round(step / self.method.sampler.steps_per_epoch, 4),
+            "loss": loss,
+            "lr": self._rate(step - 1),
+            "images_per_second": round(clock.speed(step) * self.settings.train.batch_size, 1),
+        }
+        report = getattr(self.method.loss, "report", None)
+        if report is not None:
+            line["floored"] = float(report.floored)
+        if self.method.kernel is not None and self.method.condition is not None:
+            batch = self.method.condition[self.method.sampler.batch(step - 1)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CclkWarning)
+                found = cclk.diagnose(self.method.kernel, batch, self.settings.loss.ridge, weights=self.settings.loss.weights)
+            line["effective_partners"] = round(float(found.effective_sample_size.median()), 2)
+        return line
+
+    def _save(self, step: int) -> None:
+        if self.fabric.global_rank != 0:
+            return
+        content = {
+            "step": step,
+            "network": self.plain_network.state_dict(),
+            "optimizer": self.optimizer.optimizer.state_dict(),
+            "loss": self.method.loss.state_dict(),
+        }
+        files.write_checkpoint(_checkpoint(self.folder, step), content)
+        for old in _checkpoints(self.folder)[:-KEPT]:
+            old.unlink(missing_ok=True)
+
+    def _restore(self) -> int:
+        found = _checkpoints(self.folder)
+        if not found:
+            return 0
+        content = files.read_checkpoint(found[-1])
+        try:
+            self.plain_network.load_state_dict(content["network"])
+            self.optimizer.optimizer.load_state_dict(content["optimizer"])
+            self.method.loss.load_state_dict(content["loss"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise RunError(f"{found[-1]} does not fit the settings of its run: {str(error).splitlines()[0]}") from error
+        step: int = content["step"]
+        return step
+
+    def _export(self) -> None:
+        from safetensors.torch import save_file
+
+        metadata = {
+            "settings": json.dumps(self.settings.model_dump(mode="json")),
+            "kernel": json.dumps(self.method.kernel.state() if self.method.kernel is not None else {}),
+            "version": cclk.__version__,
+        }
+        tensors = {key: value.contiguous() for key, value in self.plain_network.state_dict().items()}
+        replace_file(self.folder / ENCODER, lambda draft: save_file(tensors, draft, metadata))
+
+
+class Metrics:
+    """Metrics as JSON lines and for TensorBoard, from a step on: what an interrupted run logged beyond it is dropped."""
+
+    def __init__(self, folder: Path, start: int, write: bool) -> None:
+        self.folder, self.start, self.write = folder, start, write
+
+    def __enter__(self) -> Metrics:
+        if self.write:
+            path = self.folder / METRICS
+            kept = [line for line in read_metrics(path) if line["step"] <= self.start]
+            replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+            self.lines = path.open("a")
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.start + 1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.write:
+            with suppress(OSError):  # a full disk has been reported by then
+                self.lines.close()
+            self.board.close()
+
+    def add(self, line: dict[str, Any]) -> None:
+        if self.write:
+            self.lines.write(json.dumps(line) + "\n")
+            for key, value in line.items():
+                if key != "step":
+                    self.board.add_scalar(key, value, line["step"])
+
+    def flush(self) -> None:
+        """Metrics reach the disk before the checkpoint that follows them."""
+        if self.write:
+            try:
+                self.lines.flush()
+            except OSError as error:
+                raise RunError(f"{self.folder / METRICS} could not be written: {error.strerror}; earlier checkpoints are intact") from error
+
+
+class Clock:
+    """Steps per second since the last question."""
+
+    def __init__(self, step: int) -> None:
+        self.step, self.time = step, time.perf_counter()
+
+    def speed(self, step: int) -> float:
+        now = time.perf_counter()
+        steps, seconds = step - self.step, now - self.time
+        self.step, self.time = step, now
+        return steps / max(seconds, 1e-9)
+
+
+def _generator(seed: int, step: int, view: int) -> torch.Generator:
+    """The randomness of one view of one step. The numbers are spread so that no two of them share a seed."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + step) * 2 + view)
+
+
+def _checkpoint(folder: Path, step: int) -> Path:
+    return folder / CHECKPOINTS / f"step-{step:09d}.ckpt"
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted((folder / CHECKPOINTS).glob("step-*.ckpt"))
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM end the run after its current step; a second one ends it at once."""
+    caught: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(signum)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: somebody else handles signals
+        before = {}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _steady_memory() -> None:
+    """Keep freed memory in the process: giving pages back and faulting them in again costs a fifth of a small network's step."""
+    with suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+
+
+def _import_fabric() -> Any:
+    try:
+        import lightning_fabric
+    except ImportError as error:
+        raise RunError("training needs more than the loss library: pip install 'cclk[train]'") from error
+    return lightning_fabric

@@ -1,0 +1,119 @@
+"""From settings and data to what a method needs: its loss, its batches, and the condition as the loss sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import cclk
+from cclk import kernels
+from cclk.data.dataset import Dataset
+from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
+from cclk.losses.base import ContrastiveLoss
+from cclk.training.settings import KernelName, Settings, SettingsError
+
+
+@dataclass(frozen=True)
+class Method:
+    """A loss, and what it is given beside the embeddings."""
+
+    loss: ContrastiveLoss
+    sampler: BatchSampler
+    condition: Tensor | None
+    """Of each training row: what the loss conditions on, clusters included; None for the anchor's own embedding."""
+    kernel: kernels.Kernel | None
+    """The fitted kernel, if there is one."""
+
+
+def build(settings: Settings, dataset: Dataset) -> Method:
+    """The method of these settings on this dataset; kernels are fitted on its training split."""
+    condition = scaled(settings, dataset)
+    clusters = _clusters(settings, dataset, condition) if settings.method in ("weaksup-infonce", "fair-infonce") else None
+    kernel = _kernel(settings, dataset) if settings.method.endswith("cclk") else None
+    sampler = _sampler(settings, dataset, condition, clusters)
+    if settings.method == "hardneg-cclk":
+        return Method(_loss(settings, kernel), sampler, None, kernel)
+    if kernel is not None:
+        kernel.fit(condition, batch_size=settings.train.batch_size)
+    return Method(_loss(settings, kernel), sampler, condition if clusters is None else clusters, kernel)
+
+
+def scaled(settings: Settings, dataset: Dataset) -> Tensor:
+    """The training condition in the units the kernel sees: each continuous column divided by its standard deviation."""
+    condition = dataset.train.condition
+    if not settings.data.standardise or dataset.condition_kind == "categorical":
+        return condition
+    spread = condition.std(dim=0)
+    return (condition - condition.mean(dim=0)) / spread.where(spread > 0, 1.0)
+
+
+def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
+    chosen = settings.loss.kernel
+    if chosen == "auto":
+        # Hard negatives condition on embeddings, which move: a kernel without a scale suits them.
+        for_data: KernelName = "delta" if dataset.condition_kind == "categorical" else "rbf"
+        chosen = "cosine" if settings.method == "hardneg-cclk" else for_data
+    match chosen:
+        case "rbf":
+            return kernels.RBF(length_scale=settings.loss.length_scale, partners=settings.loss.partners)
+        case "laplacian":
+            return kernels.Laplacian(length_scale=settings.loss.length_scale, partners=settings.loss.partners)
+        case "linear":
+            return kernels.Linear()
+        case "cosine":
+            return kernels.Cosine()
+        case "polynomial":
+            return kernels.Polynomial(degree=settings.loss.degree, offset=settings.loss.offset)
+    return kernels.Delta()
+
+
+def _loss(settings: Settings, kernel: kernels.Kernel | None) -> ContrastiveLoss:
+    loss = settings.loss
+    common: dict[str, Any] = {
+        "temperature": loss.temperature, "views": loss.views, "symmetric": loss.symmetric, "gather_distributed": True,
+    }  # fmt: skip
+    conditional: dict[str, Any] = {"kernel": kernel, "ridge": loss.ridge, "solver": loss.solver, "weights": loss.weights, **common}
+    match settings.method:
+        case "infonce":
+            return cclk.InfoNCE(**common)
+        case "weaksup-infonce":
+            return cclk.WeaklySupInfoNCE(**common)
+        case "fair-infonce":
+            return cclk.FairInfoNCE(**common)
+        case "hardneg-infonce":
+            return cclk.HardNegInfoNCE(loss.beta, loss.tau_plus, **common)
+        case "weaksup-cclk":
+            return cclk.WeaklySupCCLK(**conditional)
+        case "fair-cclk":
+            return cclk.FairCCLK(**conditional)
+    return cclk.HardNegCCLK(**conditional)
+
+
+def _clusters(settings: Settings, dataset: Dataset, condition: Tensor) -> Tensor:
+    """K-means clusters of numbers; categories are clusters already."""
+    if dataset.condition_kind == "categorical":
+        return torch.unique(dataset.train.condition, dim=0, return_inverse=True)[1]  # type: ignore[no-any-return]
+    from cclk.data.clusters import kmeans
+
+    return kmeans(condition, settings.loss.clusters, settings.seed)
+
+
+def _sampler(settings: Settings, dataset: Dataset, condition: Tensor, clusters: Tensor | None) -> BatchSampler:
+    rows, size, seed = len(dataset.train), settings.train.batch_size, settings.seed
+    if size > rows:
+        raise SettingsError(f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at most {rows}")
+    chosen = settings.train.sampler
+    if chosen == "auto":
+        chosen = "uniform" if clusters is None else "clusters"
+    if chosen == "local":
+        if size % settings.train.group:
+            raise SettingsError(f"train.group is {settings.train.group}: it must divide train.batch_size, {size}")
+        return LocalBatches(condition, size, seed=seed, group=settings.train.group)
+    if chosen == "clusters":
+        if clusters is None:
+            raise SettingsError(f"train.sampler is 'clusters', but {settings.method} has none: use a cluster baseline, or 'local'")
+        return ClusterBatches(clusters, size, seed=seed, mode="fair" if settings.method == "fair-infonce" else "weaksup")
+    return Uniform(rows, size, seed=seed)

@@ -1,0 +1,143 @@
+"""A run folder: what is in it, and how to get the trained encoder back out of it.
+
+RUN/settings.json         everything the run depends on, the command and the version
+RUN/metrics.jsonl         one line per logged step
+RUN/tensorboard/          the same for TensorBoard
+RUN/checkpoints/          step-000500.ckpt ...: model, optimiser and kernel; training goes on from the newest
+RUN/encoder.safetensors   the trained encoder and head, with the settings and the kernel's fitted state as metadata
+RUN/evaluation.json       written by `cclk evaluate`
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cclk import data
+from cclk.data.dataset import Dataset, Split
+from cclk.models import build_encoder, build_head
+from cclk.training import files
+from cclk.training.files import RunError
+from cclk.training.settings import Settings, parse
+
+SETTINGS, METRICS, ENCODER, CHECKPOINTS = "settings.json", "metrics.jsonl", "encoder.safetensors", "checkpoints"
+
+
+class Network(nn.Module):
+    """Encoder and projection head."""
+
+    def __init__(self, settings: Settings, channels: int, size: int) -> None:
+        super().__init__()
+        model = settings.model
+        # Initial weights are a function of the seed; nobody's random state is touched.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.encoder = build_encoder(model.encoder, channels=channels, size=size, **model.encoder_options)
+            self.head = build_head(model.head, self.encoder.width, model.projection)
+
+    def forward(self, batch: Tensor) -> Tensor:
+        projection: Tensor = self.head(self.encoder(batch))
+        return projection
+
+
+def network_for(settings: Settings, dataset: Dataset) -> Network:
+    """An untrained network for samples of this shape."""
+    shape = dataset.train.x.shape[1:]
+    return Network(settings, channels=shape[0], size=shape[-1] if len(shape) == 3 else 0)
+
+
+def load_dataset(settings: Settings) -> Dataset:
+    """The dataset of these settings."""
+    options = dict(settings.data.dataset_options)
+    if settings.data.holdout is not None:
+        options["holdout"] = settings.data.holdout
+    return data.load(settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options)
+
+
+class Run:
+    """A run that has been started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        content = files.read_json(folder / SETTINGS)
+        self.about: dict[str, Any] = {key: content.pop(key, None) for key in ("version", "command")}
+        self.settings = parse(content, str(folder / SETTINGS))
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        return load_dataset(self.settings)
+
+    @cached_property
+    def _stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        from safetensors import SafetensorError, safe_open
+
+        path = self.folder / ENCODER
+        if not path.exists():
+            raise RunError(
+                f"{self.folder} has no {ENCODER}: its training has not ended; go on with cclk train --resume --out {self.folder}"
+            )
+        try:
+            with safe_open(path, framework="pt") as stored:
+                return {key: stored.get_tensor(key) for key in stored.keys()}, stored.metadata()  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+
+    @cached_property
+    def network(self) -> Network:
+        """The trained network, ready to embed."""
+        network = network_for(self.settings, self.dataset)
+        try:
+            network.load_state_dict(self._stored[0])
+        except RuntimeError as error:
+            raise RunError(f"{self.folder / ENCODER} does not fit its settings: {str(error).splitlines()[0]}") from error
+        return network.eval()
+
+    @property
+    def kernel_state(self) -> dict[str, float]:
+        """The fitted length scales of the kernel."""
+        state: dict[str, float] = json.loads(self._stored[1]["kernel"])
+        return state
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What was logged."""
+        return read_metrics(self.folder / METRICS)
+
+    @torch.inference_mode()
+    def embed(self, split: Split, batch_size: int = 1000) -> tuple[Tensor, Tensor]:
+        """Features of the encoder (n, width) and their projections (n, d), of the samples as they are."""
+        features, projections = [], []
+        for start in range(0, len(split), batch_size):
+            encoded = self.network.encoder(as_input(split.x[start : start + batch_size]))
+            features.append(encoded)
+            projections.append(self.network.head(encoded))
+        if not features:
+            width = self.network.encoder.width
+            return torch.empty(0, width), torch.empty(0, self.settings.model.projection)
+        return torch.cat(features), torch.cat(projections)
+
+
+def as_input(x: Tensor) -> Tensor:
+    """Samples as the encoder takes them: pictures in 0..1, vectors as they are."""
+    return x.float().div_(255) if x.dtype == torch.uint8 else x.float()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file; a last line cut off by a crash is left out."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    return found

@@ -1,0 +1,124 @@
+"""`load`: names, options, seeds, and what every dataset must hold to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from cclk import data
+from cclk.data import DataError, Dataset, Split
+
+FILES = ("colormnist", "cifar10", "fashion-mnist")
+
+
+def small(name: str, data_dir: Path, **options: object) -> Dataset:
+    return data.load(name, data_dir=data_dir, **({"holdout": 7} | options))
+
+
+@pytest.mark.parametrize("name", data.DATASETS)
+def test_every_dataset_keeps_the_contract(name: str, data_dir: Path) -> None:
+    dataset = small(name, data_dir)
+    assert dataset.name == name
+    assert len(dataset.validation) == 7
+    for split in (dataset.train, dataset.validation, dataset.test):
+        assert split.x.dtype == torch.uint8
+        assert split.x.shape[2:] == (32, 32)
+        assert split.x.is_contiguous()
+        assert split.condition.shape == (len(split), len(dataset.condition_names))
+        assert split.y.min() >= 0
+        assert split.y.max() < len(dataset.classes)
+    assert "\n" not in dataset.description
+
+
+@pytest.mark.parametrize("name", data.DATASETS)
+def test_loading_twice_gives_the_same(name: str, data_dir: Path) -> None:
+    one, two = small(name, data_dir, holdout=20), small(name, data_dir, holdout=20)
+    for part in ("train", "validation", "test"):
+        a, b = getattr(one, part), getattr(two, part)
+        assert torch.equal(a.x, b.x)
+        assert torch.equal(a.y, b.y)
+        assert torch.equal(a.condition, b.condition)
+
+
+@pytest.mark.parametrize("name", data.DATASETS)
+def test_holdout_moves_rows_and_loses_none(name: str, data_dir: Path) -> None:
+    whole, cut = small(name, data_dir, holdout=0), small(name, data_dir, holdout=20)
+    assert len(whole.validation) == 0
+    assert whole.validation.x.shape[1:] == whole.train.x.shape[1:]
+    assert (len(cut.train), len(cut.validation)) == (len(whole.train) - 20, 20)
+    assert torch.equal(cut.test.x, whole.test.x)
+
+    def rows(*splits: Split) -> list[bytes]:
+        return sorted(x.numpy().tobytes() for split in splits for x in split.x)
+
+    assert rows(cut.train, cut.validation) == rows(whole.train)
+    # Twenty rows out of ten (nearly) equally frequent labels: two of each, give or take one.
+    counts = cut.validation.y.bincount(minlength=10)
+    assert (counts - 2).abs().max() <= (1 if name == "colordigits" else 0)
+
+
+def test_the_seed_chooses_which_rows_are_held_out(data_dir: Path) -> None:
+    one, two = (data.load("cifar10", data_dir=data_dir, holdout=20, seed=seed) for seed in (0, 1))
+    assert not torch.equal(one.validation.x, two.validation.x)
+
+
+@pytest.mark.parametrize("holdout", [-1, 60, 2.5, True])
+def test_an_impossible_holdout_is_refused(data_dir: Path, holdout: object) -> None:
+    with pytest.raises(DataError, match=r"holdout is .*: it must be a whole number from 0 to 59"):
+        small("colormnist", data_dir, holdout=holdout)
+
+
+def test_unknown_names_and_options_are_named(data_dir: Path) -> None:
+    with pytest.raises(DataError, match=r"no dataset 'mnits': choose colordigits, colormnist, cifar10, fashion-mnist, or .* \.npz"):
+        data.load("mnits")
+    with pytest.raises(DataError, match="cifar10 has no option 'colours': it takes holdout"):
+        data.load("cifar10", data_dir=data_dir, colours="uniform")
+    with pytest.raises(DataError, match="has no option 'path'"):
+        data.load("mine.npz", path="other.npz")
+    with pytest.raises(DataError, match="seed is -1"):
+        data.load("colordigits", seed=-1)
+
+
+def test_cifar_pictures_labels_and_condition(data_dir: Path) -> None:
+    dataset = small("cifar10", data_dir, holdout=0)
+    assert dataset.train.x[37, :, 5, 9].tolist() == [37, 38, 39]
+    assert dataset.train.y[:12].tolist() == [*range(10), 0, 1]
+    assert dataset.test.x[3, :, 0, 0].tolist() == [103, 104, 105]
+    assert dataset.condition_kind == "categorical"
+    assert torch.equal(dataset.train.condition[:, 0], dataset.train.y.float())
+    assert dataset.classes[9] == "truck"
+
+
+def test_fashion_pictures_are_padded_and_grey(data_dir: Path) -> None:
+    dataset = small("fashion-mnist", data_dir, holdout=0)
+    assert dataset.train.x.shape == (60, 1, 32, 32)
+    # Sample 13 has the value 14 at row 3, column 27 of its 28 x 28.
+    assert dataset.train.x[13].nonzero().tolist() == [[0, 3 + 2, 27 + 2]]
+    assert dataset.train.x[13, 0, 5, 29] == 14
+    assert torch.equal(dataset.train.condition[:, 0], dataset.train.y.float())
+
+
+def test_splits_check_themselves() -> None:
+    x, y, z = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), torch.zeros(4, 1)
+    assert len(Split(x, y, z)) == 4
+    assert Split(torch.arange(8.0).reshape(4, 2), y, z).subset(torch.tensor([2, 0])).x.tolist() == [[4, 5], [0, 1]]
+    with pytest.raises(ValueError, match="differ in length: 4, 3, 4"):
+        Split(x, y[:3], z)
+    with pytest.raises(ValueError, match="x is float64"):
+        Split(x.double(), y, z)
+    with pytest.raises(ValueError, match=r"y is float32 of shape \(4,\)"):
+        Split(x, y.float(), z)
+    with pytest.raises(ValueError, match=r"condition is float32 of shape \(4,\)"):
+        Split(x, y, z[:, 0])
+
+
+def test_importing_the_room_is_cheap() -> None:
+    code = "import sys, cclk.data, cclk.data.samplers; print({m.split('.')[0] for m in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "torch" in loaded
+    for heavy in ("sklearn", "scipy", "PIL", "pandas"):
+        assert heavy not in loaded

@@ -1,0 +1,53 @@
+"""Bootstrap intervals: against a plain loop, and against theory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cclk.evaluation.intervals import bootstrap, explained_variance, mean_squared_error, share_right
+
+
+def test_values_are_the_textbook_ones() -> None:
+    random = np.random.default_rng(0)
+    truth, prediction = random.normal(size=(50, 3)) * [1, 10, 100] + 1000, random.normal(size=(50, 3)) * [1, 10, 100] + 1000
+    weight = np.array([1.0, 0.01, 0.0])
+    found = bootstrap({"r2": explained_variance(prediction, truth, weight), "mse": mean_squared_error(prediction, truth)}, 10, 0)
+    error, spread = (((part - truth) ** 2 * weight).sum() for part in (prediction, truth.mean(axis=0)))
+    assert found["r2"]["value"] == pytest.approx(1 - error / spread)
+    assert found["r2"]["value"] < 0, "negative values are reported as they are"
+    assert found["mse"]["value"] == pytest.approx(((prediction - truth) ** 2).mean())
+
+
+def test_intervals_are_those_of_a_plain_loop() -> None:
+    random = np.random.default_rng(1)
+    truth = random.normal(size=(40, 2))
+    prediction = truth + random.normal(size=(40, 2))
+    measure = explained_variance(prediction, truth, np.ones(2))
+    found = bootstrap({"r2": measure}, 500, 7)["r2"]
+    draws = np.random.default_rng((7, 2)).integers(40, size=(500, 40))
+    values = []
+    for rows in draws:
+        p, t = prediction[rows], truth[rows]
+        values.append(1 - ((p - t) ** 2).sum() / ((t - t.mean(axis=0)) ** 2).sum())
+    np.testing.assert_allclose([found["low"], found["high"]], np.quantile(values, [0.025, 0.975]))
+
+
+def test_share_has_the_width_that_theory_gives() -> None:
+    truth = np.zeros(10_000, np.int64)
+    answers = (np.arange(10_000) % 10 == 0).astype(np.int64)
+    found = bootstrap({"accuracy": share_right(answers, truth)}, 1000, 0)["accuracy"]
+    assert found["value"] == pytest.approx(0.9)
+    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * np.sqrt(0.09 / 10_000), rel=0.1)
+    assert found["low"] < 0.9 < found["high"]
+
+
+def test_a_resample_without_spread_does_not_break_the_interval() -> None:
+    truth = np.array([[0.0], [1.0]])
+    found = bootstrap({"r2": explained_variance(truth * 0.5, truth, np.ones(1))}, 100, 0)["r2"]
+    assert np.isfinite(list(found.values())).all()
+
+
+def test_no_resamples_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1 resample"):
+        bootstrap({"a": share_right(np.zeros(3, np.int64), np.zeros(3, np.int64))}, 0, 0)

@@ -1,0 +1,123 @@
+"""The probes find what is there, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from cclk.evaluation.nonlinear import fit_network
+from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbours
+
+
+def normal(n: int, d: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+
+
+def r2(prediction: np.ndarray, truth: np.ndarray) -> float:
+    return float(1 - ((prediction - truth) ** 2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum())
+
+
+def test_scale_standardises_and_leaves_constant_columns_alone() -> None:
+    features = np.concatenate([5 + 3 * normal(500, 2, 0), np.full((500, 1), 7.1, np.float32)], axis=1)
+    scaled = Scale.fit(features)(features)
+    np.testing.assert_allclose(scaled[:, :2].std(axis=0), 1, atol=1e-5)
+    np.testing.assert_allclose(scaled[:, :2].mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(scaled[:, 2], 0, atol=1e-5)
+
+
+def test_ridge_is_the_closed_form_at_the_alpha_that_validation_prefers() -> None:
+    truth = normal(6, 2, 9)
+    x, held = normal(60, 6, 0), normal(40, 6, 1)
+    t, held_t = x @ truth + 0.5 * normal(60, 2, 2) + 3, held @ truth + 3
+    fitted = fit_ridge(x, t, held, held_t)
+
+    def direct(alpha: float) -> np.ndarray:
+        return np.linalg.solve(x.T @ x / 60 + alpha * np.eye(6), x.T @ (t - t.mean(axis=0)) / 60)
+
+    np.testing.assert_allclose(fitted.bias, t.mean(axis=0))
+    for column in range(2):
+        errors = {alpha: ((held @ direct(alpha) + t.mean(axis=0) - held_t)[:, column] ** 2).mean() for alpha in np.logspace(1, -6, 15)}
+        best = min(errors, key=errors.__getitem__)
+        assert fitted.strength[column] == pytest.approx(best)
+        np.testing.assert_allclose(fitted.weight[:, column], direct(best)[:, column], rtol=1e-4, atol=1e-6)
+
+
+def test_ridge_finds_nothing_in_noise() -> None:
+    x, held = normal(300, 50, 0), normal(200, 50, 1)
+    fitted = fit_ridge(x, normal(300, 1, 2), held, normal(200, 1, 3))
+    assert np.abs(fitted(held)).max() < 0.5, "the validation split must have chosen a strong ridge"
+
+
+@pytest.mark.parametrize("classes", [1, 2, 4])
+def test_linear_classifier_is_the_maximum_likelihood_one(classes: int) -> None:
+    x, held = normal(600, 5, 0), normal(400, 5, 1)
+    weight = 3 * normal(5, classes, 2)
+    y, held_y = (x @ weight).argmax(axis=1), (held @ weight).argmax(axis=1)
+    fitted = fit_classifier(x, y, classes, held, held_y)
+    assert fitted.weight.shape == (5, classes)
+    assert (fitted(held).argmax(axis=1) == held_y).mean() > 0.95
+
+
+def test_neighbours_by_brute_force() -> None:
+    x, queries = normal(80, 3, 0), normal(1100, 3, 1)
+    y = np.random.default_rng(2).integers(0, 3, 80)
+    found = predict_neighbours(x, y, 3, queries, neighbours=5, temperature=0.2)
+    unit, other = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, queries))
+    for row in range(len(queries)):
+        similarity = unit @ other[row]
+        nearest = np.argsort(-similarity)[:5]
+        votes = [np.exp(similarity[nearest] / 0.2)[y[nearest] == c].sum() for c in range(3)]
+        assert found[row] == np.argmax(votes)
+
+
+def test_neighbours_when_there_are_fewer_than_twenty() -> None:
+    x = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
+    assert predict_neighbours(x, np.array([0, 1]), 2, np.array([[0.2, 3.0]], np.float32)).tolist() == [1]
+
+
+def test_network_reads_what_a_linear_probe_cannot() -> None:
+    direction = normal(20, 1, 9)
+    x, held, test = normal(2000, 20, 0), normal(300, 20, 1), normal(500, 20, 2)
+    target = [np.abs(part @ direction) for part in (x, held, test)]
+    mean, spread = target[0].mean(), target[0].std()
+    t, held_t, test_t = ((part - mean) / spread for part in target)
+    linear = fit_ridge(x, t, held, held_t)
+    network = fit_network(x, t, held, held_t, linear, "regression", 0)
+    assert abs(r2(linear(test), test_t)) < 0.1
+    assert r2(network(test), test_t) > 0.95
+
+
+def test_network_classifies_what_a_linear_probe_cannot() -> None:
+    x, held, test = normal(2000, 10, 0), normal(300, 10, 1), normal(500, 10, 2)
+    y, held_y, test_y = ((part[:, 0] * part[:, 1] > 0).astype(np.int64) for part in (x, held, test))
+    linear = fit_classifier(x, y, 2, held, held_y)
+    network = fit_network(x, y, held, held_y, linear, "classification", 0)
+    assert (linear(test).argmax(axis=1) == test_y).mean() < 0.6
+    assert (network(test).argmax(axis=1) == test_y).mean() > 0.93
+
+
+def test_network_starts_as_the_linear_probe_and_keeps_it_where_nothing_is_better() -> None:
+    x, held, test = normal(300, 10, 0), normal(100, 10, 1), normal(50, 10, 2)
+    weight = normal(10, 2, 3)
+    exact = Linear(weight, np.zeros(2, np.float32), 0.0)
+    network = fit_network(x, exact(x), held, exact(held), exact, "regression", 0)
+    np.testing.assert_allclose(network(test), exact(test), atol=1e-5)
+
+
+def test_network_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", 16)
+    x, held = normal(300, 10, 0), normal(100, 10, 1)
+    t, held_t = np.abs(x[:, :1]), np.abs(held[:, :1])
+    start = fit_ridge(x, t, held, held_t)
+
+    def fit(seed: int, noise: int) -> np.ndarray:
+        torch.manual_seed(noise)
+        return fit_network(x, t, held, held_t, start, "regression", seed)(held)
+
+    before, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    first = fit(3, 1)
+    np.testing.assert_array_equal(first, fit(3, 2))
+    assert not np.array_equal(first, fit(4, 1))
+    assert torch.get_num_threads() == threads
+    torch.random.set_rng_state(before)

@@ -1,0 +1,103 @@
+"""Evaluations in words, as a table, and on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cclk.evaluation.files import read_evaluation, write_atomically, write_evaluation
+from cclk.evaluation.table import compare_in_words, evaluation_table
+
+
+def measure(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 0.01, "high": value + 0.01}
+
+
+def continuous(accuracy: float, linear: float, network: float) -> dict[str, Any]:
+    return {
+        "accuracy": {"linear": measure(accuracy), "knn": measure(accuracy - 0.05)},
+        "leakage": {
+            "linear": {"r2": measure(linear), "mse": measure(5000 * (1 - linear))},
+            "nonlinear": {"r2": measure(network), "mse": measure(5000 * (1 - network))},
+            "baseline_mse": measure(5000),
+        },
+    }
+
+
+def categorical(accuracy: float, linear: float) -> dict[str, Any]:
+    leakage = {"linear": {"accuracy": measure(linear)}, "nonlinear": {"accuracy": measure(linear)}, "baseline_accuracy": measure(0.1)}
+    return {"accuracy": {"linear": measure(accuracy), "knn": measure(accuracy)}, "leakage": leakage}
+
+
+def shown(evaluations: dict[str, Any]) -> str:
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(evaluation_table(evaluations, label="digit", condition="colour"))
+    return capture.get()
+
+
+def test_words() -> None:
+    before, after = {"encoder": continuous(0.928, 0.99, 0.999)}, {"encoder": continuous(0.965, -0.001, 0.42)}
+    said = compare_in_words(before, after, label="digit", condition="colour")
+    assert said == "digit accuracy 92.8 % -> 96.5 %, colour R^2 0.99 -> 0.00 (linear), 1.00 -> 0.42 (non-linear)"
+    before, after = {"projection": categorical(0.5, 0.9)}, {"projection": categorical(0.6, 0.2)}
+    said = compare_in_words(before, after, condition="site", representation="projection")
+    assert said == "label accuracy 50.0 % -> 60.0 %, site accuracy 90.0 % -> 20.0 % (linear), 90.0 % -> 20.0 % (non-linear)"
+
+
+def test_words_need_something_in_common() -> None:
+    with pytest.raises(ValueError, match="no measure of the encoder in common"):
+        compare_in_words({"encoder": {}}, {"encoder": continuous(0.9, 0.9, 0.9)})
+    half = compare_in_words({"encoder": categorical(0.5, 0.5)}, {"encoder": continuous(0.9, 0.9, 0.9)})
+    assert half == "label accuracy 50.0 % -> 90.0 %", "R^2 is not compared with an accuracy"
+
+
+def test_table_shows_every_run_and_representation() -> None:
+    text = shown(
+        {
+            "first": {"encoder": continuous(0.928, 0.99, 0.999), "projection": continuous(0.8, 0.5, 0.6)},
+            "[b]odd[/b]": {"encoder": categorical(0.7, 0.3)},
+        }
+    )
+    for expected in (
+        "first",
+        "[b]odd[/b]",
+        "encoder",
+        "projection",
+        "92.8 %",
+        "R² 0.99",
+        "91.8 to 93.8",
+        "MSE 2,500",
+        "30.0 %",
+        "majority",
+    ):
+        assert expected in text, expected
+
+
+def test_table_of_what_was_not_measured() -> None:
+    text = shown({"bare": {"encoder": {"accuracy": {"linear": measure(0.5)}, "leakage": {}}}})
+    assert "50.0 %" in text
+    assert "-" in text
+
+
+def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
+    assert read_evaluation(tmp_path) is None
+    evaluation = {"encoder": continuous(0.9, 0.8, 0.7)}
+    assert write_evaluation(tmp_path, evaluation) == tmp_path / "evaluation.json"
+    assert read_evaluation(tmp_path) == evaluation
+    with pytest.raises(ValueError, match="Out of range"):
+        write_evaluation(tmp_path, {"bad": float("nan")})
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(tmp_path / "evaluation.json", "\ud800")
+    assert read_evaluation(tmp_path) == evaluation
+    assert [path.name for path in tmp_path.iterdir()] == ["evaluation.json"], "no leftovers"
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_damaged_evaluation_names_its_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "evaluation.json").write_text(text)
+    with pytest.raises(ValueError, match=r"evaluation\.json .*evaluate the run again"):
+        read_evaluation(tmp_path)

@@ -1,0 +1,83 @@
+"""Two made-up runs on coloured digits: one that keeps the colour and one that removed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cclk.report import RunView, SamplePictures, embed2d, picture_kernel
+
+
+def measure(value: float, spread: float) -> dict[str, float]:
+    return {"value": value, "low": value - spread, "high": value + spread}
+
+
+def evaluation(accuracy: float, linear: float, network: float) -> dict[str, Any]:
+    return {
+        "accuracy": {"linear": measure(accuracy, 0.015), "knn": measure(accuracy - 0.03, 0.02)},
+        "leakage": {
+            "linear": {"r2": measure(linear, 0.02), "mse": measure(5430 * (1 - linear), 60)},
+            "nonlinear": {"r2": measure(network, 0.02), "mse": measure(5430 * (1 - network), 60)},
+            "baseline_mse": measure(5430, 90),
+        },
+    }
+
+
+def categorical(accuracy: float, linear: float, network: float) -> dict[str, Any]:
+    leakage = {"linear": {"accuracy": measure(linear, 0.02)}, "nonlinear": {"accuracy": measure(network, 0.02)}}
+    return {
+        "accuracy": {"linear": measure(accuracy, 0.015), "knn": measure(accuracy - 0.03, 0.02)},
+        "leakage": leakage | {"baseline_accuracy": measure(0.1, 0.01)},
+    }
+
+
+def make(name: str, method: str, seed: int, read: float, leaked: float, network: float, samples: int = 400) -> RunView:
+    random = np.random.default_rng(seed)
+    labels, colour = random.integers(0, 10, samples), random.uniform(0, 255, (samples, 3))
+    centres = np.random.default_rng(5).normal(size=(10, 6))
+    parts = np.concatenate([3 * read * centres[labels], 3 * leaked * (colour - 127) / 74, random.normal(size=(samples, 3))], axis=1)
+    parts += 0.8 * random.normal(size=parts.shape)
+    names = ("red", "green", "blue")
+    batch = colour[:48]
+    distance = ((batch[:, None] - batch[None]) ** 2).sum(axis=2)
+    kernel = np.exp(-distance / 4000)
+    weights = np.linalg.solve(kernel + 0.01 * np.eye(48), kernel)
+    ink = np.random.default_rng(1).uniform(0, 1, (6, 1, 20, 20)) > 0.7
+    pictures = (np.random.default_rng(2).integers(60, 255, (6, 3, 1, 1)) * ~ink).astype(np.uint8)
+    steps = range(0, 600, 5)
+    return RunView(
+        name=name,
+        settings={
+            "method": method,
+            "data": {"name": "colordigits"},
+            "model": {"encoder": "lenet5", "head": [128, 128]},
+            "optim": {"name": "adam", "lr": 3e-3},
+            "train": {"batch_size": 256, "epochs": 120, "temperature": 0.1},
+            "seed": seed,
+            "version": "0.1.0",
+            "command": f"cclk train --preset {name}",
+        },
+        metrics=[
+            {
+                "step": step,
+                "epoch": step / 5,
+                "loss": 5 * np.exp(-step / 150) + 1.5 + 0.05 * float(random.normal()),
+                "lr": 3e-3 * (1 - step / 700),
+                "images_per_second": 9000 + 300 * float(random.normal()),
+                "effective_partners": None if method == "infonce" else 3 + 0.2 * float(random.normal()),
+            }
+            for step in steps
+        ],
+        evaluation={"encoder": evaluation(read, leaked, network), "projection": evaluation(read - 0.06, leaked - 0.1, network - 0.1)},
+        embedding=embed2d(parts, labels, colour, classes=[str(digit) for digit in range(10)], condition_names=names),
+        kernel=None if method == "infonce" else picture_kernel(kernel, weights, batch, condition_names=names),
+        pictures=SamplePictures(pictures, pictures[:, :, 2:18, 2:18], pictures.astype(np.float32) / 255, captions=list("031245")),
+        label="digit",
+        condition="colour",
+        data="ColorDigits: scikit-learn's handwritten digits on coloured backgrounds.",
+    )
+
+
+def two_runs() -> list[RunView]:
+    return [make("infonce", "infonce", 0, 0.928, 0.99, 0.999), make("fair-cclk", "fair-cclk", 1, 0.965, 0.37, 0.42)]

@@ -1,0 +1,195 @@
+"""The page without a browser: its content, order, size and safety."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from made_up_runs import categorical, make, two_runs
+
+from cclk.report import RunView, embed2d, figures, write_report
+
+
+class Reader(HTMLParser):
+    """Visible text, opened tags, and everything that a tag refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.references: list[str] = []
+        self.stack: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "img", "br"):
+            self.stack.append(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self.stack):
+            self.words.append(data)
+
+
+def read(path: Path) -> tuple[str, Reader, dict[str, Any]]:
+    text = path.read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(text)
+    assert not reader.stack, "all tags are closed"
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', text, re.S)
+    assert found
+    return " ".join(reader.words), reader, json.loads(found[1])
+
+
+def test_everything_is_there_in_order(tmp_path: Path) -> None:
+    out = write_report(two_runs(), tmp_path / "new" / "report.html", command="cclk report a b")
+    words, reader, drawn = read(out)
+    expected = [
+        "Compared with infonce, fair-cclk reads the digit better",
+        "What was trained",
+        "ColorDigits: scikit-learn's handwritten digits",
+        "method",
+        "settings are the same in all runs",
+        "What the features tell",
+        "92.8 %",
+        "R² 0.99",
+        "predicting the mean: 5,430",
+        "Accuracy against leakage",
+        "Training",
+        "loss",
+        "The embedding",
+        "by digit",
+        "by colour",
+        "The condition's weights",
+        "Pictures and their two views",
+        "cclk 0.1.0",
+        "cclk report a b",
+        "cclk train --preset fair-cclk",
+    ]
+    words = words.replace("\xa0", " ")
+    place = 0
+    for text in expected:
+        assert text in words[place:], text
+        place = words.index(text, place)
+    assert len(drawn) == 1 + 4 + 4 + 2, "plane, curves, embeddings, K and W"
+    assert all(reference.startswith("data:") for reference in reader.references)
+    assert sum(reference.startswith("data:image/png") for reference in reader.references) == 18, "the same pictures are shown once"
+    assert out.stat().st_size < 5.25e6
+    assert out.read_text().count("plotly.js v") == 1
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_figures_are_what_plotly_accepts() -> None:
+    first, second = two_runs()
+    assert first.embedding is not None
+    assert second.embedding is not None
+    assert second.kernel is not None
+    table = np.random.default_rng(0).normal(size=(50, 3))
+    other = embed2d(table, np.zeros(50, int), table, classes="a", condition_names=["age", "dose", "x"])
+    sites = embed2d(table, np.zeros(50, int), np.arange(50) % 3, classes="a", condition_names=["site"], kind="categorical")
+    plane = figures.plane([first, second])
+    assert plane is not None
+    drawn = [plane, *figures.curves([first, second]).values(), *figures.kernel(second.kernel)]
+    drawn += [figures.by_label(first.embedding, 2), *(figures.by_condition(e, 2) for e in (first.embedding, other, sites))]
+    for figure in drawn:
+        go.Figure({"data": figure["data"], "layout": figure["layout"]})
+    assert figures.by_condition(other, 1)["columns"] == ["age", "dose", "x"]
+    assert len(figures.by_condition(sites, 1)["data"]) == 3
+
+
+def test_plane_puts_runs_where_they_are() -> None:
+    figure = figures.plane(two_runs())
+    assert figure is not None
+    fair = figure["data"][1]
+    assert (fair["x"], fair["y"]) == ([0.37], [pytest.approx(96.5)])
+    assert fair["error_x"]["array"] == [pytest.approx(0.02)]
+    assert fair["error_y"]["arrayminus"] == [pytest.approx(1.5)]
+    assert figure["data"][-1]["name"] == "ideal"
+    assert (figure["data"][-1]["x"], figure["data"][-1]["y"]) == ([0], [100])
+
+
+def test_curves_skip_what_was_not_logged_and_thin_long_ones() -> None:
+    lines = [{"step": step, "loss": float("nan") if step < 3 else step, "note": "hello", "done": True} for step in range(10_000)]
+    found = figures.curves([RunView("a", metrics=lines), RunView("b")])
+    assert list(found) == ["loss"]
+    (trace,) = found["loss"]["data"]
+    assert 50 < len(trace["x"]) < 500
+    np.testing.assert_allclose(trace["x"], trace["y"], rtol=1e-3, atol=1)
+
+
+def test_nothing_known_of_a_run_is_said_not_hidden(tmp_path: Path) -> None:
+    words, _, drawn = read(write_report([RunView("bare")], tmp_path / "r.html"))
+    assert drawn == {}
+    for text in ("not evaluated yet", "without settings", "Nothing was logged", "No embedding", "No weights", "No pictures"):
+        assert text in words, text
+
+
+def test_one_run_of_two_is_not_evaluated(tmp_path: Path) -> None:
+    first, second = two_runs()
+    words, _, _ = read(write_report([first, dataclasses.replace(second, evaluation=None)], tmp_path / "r.html"))
+    assert "not evaluated yet" in words
+    assert "infonce reads the digit with 92.8" in words
+
+
+def test_all_text_is_escaped(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+    run = make(evil, evil, 0, 0.9, 0.5, 0.5)
+    assert run.embedding is not None
+    run = dataclasses.replace(
+        run,
+        label=evil,
+        condition=evil,
+        data=evil,
+        embedding=dataclasses.replace(run.embedding, classes=[evil] * 10, condition_names=[evil] * 3),
+        settings={evil: {evil: evil}, "command": evil, "version": evil},
+    )
+    out = write_report([run, run], tmp_path / "r.html", command=evil)
+    words, reader, _ = read(out)
+    text = out.read_text()
+    assert evil in words
+    assert "<img src=x" not in text
+    assert "<script>alert" not in text
+    assert all(reference.startswith("data:") for reference in reader.references)
+
+
+def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
+    text = write_report([RunView("a", {"x": 1, "y": {"z": 2}}), RunView("a", {"x": 1, "y": {"z": None}})], tmp_path / "r.html").read_text()
+    rows = re.findall(r'<tr( class="differs")?><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td>', text)
+    assert rows == [(' class="differs"', "y.z", "2", "none"), ("", "x", "1", "1")]
+    assert "a (2)" in text, "runs of one name are told apart"
+
+
+def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
+    words, _, _ = read(write_report([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})], tmp_path / "r.html"))
+    assert "40.0 %" in words
+    assert "guessing the majority" in words
+    figure = figures.plane([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})])
+    assert figure is not None
+    assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
+
+
+def test_many_runs_stay_small(tmp_path: Path) -> None:
+    runs = [make(f"run {seed}", "infonce" if seed % 2 else "fair-cclk", seed, 0.9, 0.5, 0.5, samples=1500) for seed in range(6)]
+    assert write_report(runs, tmp_path / "r.html").stat().st_size < 5.25e6
+
+
+def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least one run"):
+        write_report([], tmp_path / "r.html")
+
+
+def test_an_earlier_report_survives_a_failed_one(tmp_path: Path) -> None:
+    out = write_report([RunView("a")], tmp_path / "r.html")
+    before = out.read_bytes()
+    with pytest.raises(UnicodeEncodeError):
+        write_report([RunView("\ud800")], out)
+    assert out.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]

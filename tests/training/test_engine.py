@@ -1,0 +1,210 @@
+"""Training: every method runs, a run explains itself, and an interrupted one ends as if it had not been."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cclk.cli.main import main
+from cclk.training import engine
+from cclk.training.files import RunError
+from cclk.training.run import Run
+from cclk.training.settings import METHODS, Settings, load
+
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    """A small table: two columns tell the class, the others the nuisance."""
+    random_state = np.random.default_rng(0)
+    y = random_state.integers(0, 3, 300)
+    nuisance = random_state.normal(size=(300, 1))
+    x = np.concatenate([np.eye(3)[y] * 2, nuisance @ random_state.normal(size=(1, 5))], axis=1) + 0.3 * random_state.normal(size=(300, 8))
+    path = tmp_path / "table.npz"
+    np.savez(path, x=x.astype(np.float32), y=y, condition=nuisance.astype(np.float32))
+    return path
+
+
+def small(data: Path, **overrides: object) -> Settings:
+    chosen = {
+        "dataset": str(data), "encoder": "mlp", "encoder_options": {"hidden": [16]}, "augmentation": "vectors", "batch_size": 64,
+        "steps": 12, "log_every": 4, "checkpoint_every": 5, "projection": 8, "clusters": 4,
+    }  # fmt: skip
+    return load(overrides=chosen | overrides)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "encoder.safetensors")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None:
+    run = engine.train(small(vectors, method=method), tmp_path / "run", command="test", quiet=True)
+    lines = run.metrics()
+    assert [line["step"] for line in lines] == [4, 8, 12]
+    assert all(np.isfinite(line["loss"]) for line in lines)
+    assert ("effective_partners" in lines[0]) == (method in ("weaksup-cclk", "fair-cclk"))
+    features, projections = run.embed(run.dataset.test)
+    assert features.shape == (len(run.dataset.test), 16)
+    assert projections.shape == (len(run.dataset.test), 8)
+    assert features.isfinite().all()
+    assert (run.kernel_state != {}) == (method in ("weaksup-cclk", "fair-cclk"))
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["command"] == "test"
+    assert any((tmp_path / "run" / "tensorboard").iterdir())
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == engine.KEPT
+
+
+@pytest.mark.parametrize(
+    "overrides", [{"sampler": "local"}, {"optimizer": "lars", "lr": 1.0, "scale_lr": True, "warmup": 0.5}, {"kernel": "laplacian"}]
+)
+def test_other_settings_train(overrides: dict[str, object], vectors: Path, tmp_path: Path) -> None:
+    engine.train(small(vectors, **overrides), tmp_path / "run", quiet=True)
+
+
+def test_a_seed_is_a_run(vectors: Path, tmp_path: Path) -> None:
+    first, same, other = (
+        engine.train(small(vectors, seed=seed), tmp_path / name, quiet=True) for seed, name in ((3, "a"), (3, "b"), (4, "c"))
+    )
+    assert all(torch.equal(value, weights(same.folder)[key]) for key, value in weights(first.folder).items())
+    assert any(not torch.equal(value, weights(other.folder)[key]) for key, value in weights(first.folder).items())
+
+
+def start(data: Path, folder: Path, steps: int) -> subprocess.Popen[str]:
+    arguments = [
+        "--dataset", str(data), "--encoder", "mlp", "--encoder-options", "{ hidden = [16] }", "--augmentation", "vectors",
+        "--batch-size", "64", "--steps", str(steps), "--log-every", "7", "--checkpoint-every", "10", "--projection", "8",
+        "--out", str(folder),
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "cclk", "train", *arguments]
+    return subprocess.Popen(command, env=ONE_THREAD, stderr=subprocess.PIPE, text=True)
+
+
+def resume(folder: Path) -> None:
+    subprocess.run([sys.executable, "-m", "cclk", "train", "--resume", "--quiet", "--out", str(folder)], env=ONE_THREAD, check=True)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_ends_the_same(how: signal.Signals, vectors: Path, tmp_path: Path) -> None:
+    steps = 1000
+    whole = engine.train(small(vectors, steps=steps, log_every=7, checkpoint_every=10), tmp_path / "whole", quiet=True)
+    folder = tmp_path / "cut"
+    process = start(vectors, folder, steps)
+    deadline = time.time() + 60
+    while not list(folder.glob("checkpoints/step-*.ckpt")):
+        assert time.time() < deadline
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        time.sleep(0.01)
+    time.sleep(random.random())
+    process.send_signal(how)
+    _, said = process.communicate(timeout=60)
+    assert not (folder / "encoder.safetensors").exists()
+    if how == signal.SIGKILL:
+        assert process.returncode == -how
+    else:
+        assert process.returncode == 128 + how
+        assert f"go on with: cclk train --resume --out {folder}" in said
+    resume(folder)
+    assert all(torch.equal(value, weights(folder)[key]) for key, value in weights(whole.folder).items())
+    kept = [{key: line[key] for key in ("step", "loss", "lr")} for line in Run(folder).metrics()]
+    assert kept == [{key: line[key] for key in ("step", "loss", "lr")} for line in whole.metrics()]
+
+
+def test_a_finished_run_is_not_overwritten(vectors: Path, tmp_path: Path) -> None:
+    run = engine.train(small(vectors), tmp_path / "run", quiet=True)
+    with pytest.raises(RunError, match="holds a run already: go on with --resume"):
+        engine.train(small(vectors), tmp_path / "run", quiet=True)
+    before = weights(run.folder)
+    engine.resume(run.folder, quiet=True)  # nothing left to do
+    assert all(torch.equal(value, weights(run.folder)[key]) for key, value in before.items())
+
+
+def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -> None:
+    engine.train(small(vectors, steps=10), tmp_path / "run", quiet=True)
+    path = tmp_path / "run" / "settings.json"
+    path.write_text(path.read_text().replace('"steps": 10', '"steps": 40'))
+    (tmp_path / "run" / "encoder.safetensors").unlink()
+    before = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    # No file may grow beyond a few KiB: what the process meets is what a full disk gives, a write that fails.
+    done = subprocess.run(
+        [sys.executable, "-m", "cclk", "train", "--resume", "--quiet", "--out", str(tmp_path / "run")],
+        env=ONE_THREAD, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "could not be written" in done.stderr
+    assert sorted((tmp_path / "run" / "checkpoints").iterdir()) == before
+    engine.resume(tmp_path / "run", quiet=True)
+    assert Run(tmp_path / "run").metrics()[-1]["step"] == 40
+
+
+def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Path) -> None:
+    run = engine.train(small(vectors), tmp_path / "run", quiet=True)
+    newest = sorted((run.folder / "checkpoints").iterdir())[-1]
+    newest.write_bytes(newest.read_bytes()[:200])
+    with pytest.raises(RunError, match=r"is damaged.*delete it to go on from the checkpoint before"):
+        engine.resume(run.folder, quiet=True)
+    (run.folder / "encoder.safetensors").write_bytes(b"nothing")
+    with pytest.raises(RunError, match=r"encoder\.safetensors is damaged"):
+        _ = Run(run.folder).network
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--preset", "none"], "there is no preset 'none'"),
+        (["train", "--learning-rate", "1"], "there is no setting 'learning-rate'"),
+        (["train", "--dataset", "nowhere.npz"], "nowhere.npz"),
+        (["train", "--dataset", "imagenet"], "no dataset 'imagenet'"),
+        (["train", "--encoder", "vgg"], "unknown encoder 'vgg'"),
+        (["train", "--batch-size", "5000"], "at most 1200"),
+        (["train", "--sampler", "local", "--batch-size", "250"], "train.group is 16: it must divide train.batch_size, 250"),
+        (["train", "--sampler", "clusters"], "fair-cclk has none"),
+        (["train", "--resume"], "--resume needs --out"),
+        (["train", "--resume", "--out", "nowhere"], "no settings.json in nowhere"),
+        (["train", "--dataset", "colormnist", "--data-dir", "{tmp}/empty"], "mnist"),
+        (["train", "--out", "{tmp}/file/run"], "cannot be made"),
+        (["evaluate", "nowhere"], "no settings.json in nowhere"),
+        (["evaluate"], "runs"),
+        (["report", "nowhere"], "no settings.json in nowhere"),
+        (["fly"], "fly"),
+    ],
+)  # fmt: skip
+def test_the_command_line_says_one_line(
+    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    assert main([argument.replace("{tmp}", str(tmp_path)) for argument in arguments]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+
+
+def test_from_training_to_report(vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for method in ("infonce", "fair-cclk"):
+        engine.train(small(vectors, method=method), tmp_path / method, quiet=True)
+    assert main(["evaluate", "infonce", "fair-cclk", "--bootstrap", "50"]) == 0
+    found = json.loads((tmp_path / "fair-cclk" / "evaluation.json").read_text())
+    for part in ("encoder", "projection"):
+        assert 0 <= found[part]["accuracy"]["linear"]["value"] <= 1
+        assert found[part]["leakage"]["linear"]["r2"]["low"] <= found[part]["leakage"]["linear"]["r2"]["value"]
+    assert main(["report", "infonce", "fair-cclk", "--out", "page.html", "--quiet"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "fair-cclk" in page
+    assert "infonce" in page

@@ -1,0 +1,65 @@
+"""Settings: where they come from, and what is said when they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cclk.training.settings import METHODS, SettingsError, load, places, presets
+
+
+def test_presets_are_valid_and_named_after_their_data() -> None:
+    assert {"digits-infonce", "digits-fair", "colormnist-infonce", "colormnist-fair"} <= set(presets())
+    for name in presets():
+        load(preset=name)
+
+
+def test_overrides_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('method = "infonce"\n[train]\nepochs = 3\n[loss]\ntemperature = 0.2\n')
+    settings = load(path, overrides={"lr": "0.5", "loss.ridge": "1", "batch-size": "64", "steps": "9", "encoder_options": "{ width = 4 }"})
+    assert (settings.method, settings.loss.temperature, settings.optim.lr, settings.loss.ridge) == ("infonce", 0.2, 0.5, 1.0)
+    assert (settings.train.batch_size, settings.train.steps, settings.train.epochs) == (64, 9, None)
+    assert settings.model.encoder_options == {"width": 4}
+    for method in METHODS:
+        assert load(overrides={"method": method}).method == method
+
+
+def test_setting_names_are_unique() -> None:
+    names = [name for name, _, _ in places()]
+    assert len(names) == len(set(names))
+    assert all(field.description for _, _, field in places())
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "words"),
+    [
+        ("[loss]\ntemprature = 1", {}, r"run.toml: there is no setting 'loss.temprature' \(did you mean 'loss.temperature'\?\)"),
+        ("[los]\nridge = 1", {}, "there is no setting 'los'"),
+        ("[loss]\ntemperature = -1", {}, "loss.temperature: input should be greater than 0, not -1"),
+        ("[loss]\ntemperature = 'warm'", {}, "loss.temperature: input should be a valid number"),
+        ("method = 'simclr'", {}, "method: input should be 'infonce'"),
+        ("[train]\nsteps = 3\nepochs = 2", {}, "train: give epochs or steps, not both"),
+        ("[loss", {}, "not valid TOML"),
+        ("", {"ridg": "1"}, "there is no setting 'ridg' .*did you mean 'ridge'"),
+        ("", {"train.ridge": "1"}, "there is no setting 'train.ridge'"),
+        ("", {"lr": "fast"}, "optim.lr: input should be a valid number.*not 'fast'"),
+        ("[loss]\ntemperature = nan", {}, "loss.temperature"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: dict[str, str], words: str) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=words) as caught:
+        load(path, overrides=overrides)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_sources(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no settings file"):
+        load(tmp_path / "none.toml")
+    with pytest.raises(SettingsError, match=r"no preset 'digit-fair' \(did you mean 'digits-fair'\?\)"):
+        load(preset="digit-fair")
+    with pytest.raises(SettingsError, match="not both"):
+        load(tmp_path / "a.toml", preset="digits-fair")
