@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cclk.files import replace_text
+
 NAME = "evaluation.json"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write beside the file and then take its place, so that a reader never sees half of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)  # mkstemp's files are private, a result is not
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def write_evaluation(run: Path, evaluation: Mapping[str, Any]) -> Path:
     """Write {"encoder": ..., "projection": ...} into a run folder; gives the file's path."""
     path = run / NAME
-    write_atomically(path, json.dumps(evaluation, indent=2, allow_nan=False) + "\n")
+    replace_text(path, json.dumps(evaluation, indent=2, allow_nan=False) + "\n")
     return path
 
 

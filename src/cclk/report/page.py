@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from cclk.evaluation.files import write_atomically
+from cclk.files import replace_text
 from cclk.report import figures
 from cclk.report.pictures import SHOWN, triples
 from cclk.report.script import JS
@@ -70,7 +70,7 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
     )
     text = _document(body, page.figures, get_plotlyjs())
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text)
+    replace_text(out, text)
     return out
 
 

@@ -1,0 +1,75 @@
+"""Choosing the recipe of the digits demo on the validation split: `python -m benchmarks.recipe [--json FILE]`.
+
+Every method has the same network, data and budget, and the same number of settings to choose from. What is written are digit
+accuracy and linear colour R^2 on the validation split; the test split is not looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cclk
+from cclk.evaluation import Samples, evaluate
+from cclk.files import replace_text
+from cclk.training import engine
+from cclk.training.run import Run
+from cclk.training.settings import load
+
+GRID: dict[str, list[dict[str, Any]]] = {
+    "infonce": [{"temperature": t, "lr": lr} for t in (0.1, 0.2, 0.5) for lr in (1e-3, 3e-3)],
+    "fair-cclk": [
+        {"temperature": 0.1, "lr": 3e-3, "weights": "loo"},
+        {"temperature": 0.1, "lr": 3e-3, "weights": "nw"},
+        {"temperature": 0.1, "lr": 1e-3, "weights": "nw"},
+        {"temperature": 0.2, "lr": 3e-3, "weights": "nw"},
+        {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "partners": 2},
+        {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "sampler": "local"},
+    ],
+}
+
+
+def cells(seeds: int) -> Iterator[tuple[str, dict[str, Any], list[int]]]:
+    """Every method with every choice."""
+    for method, choices in GRID.items():
+        for choice in choices:
+            yield method, choice, list(range(seeds))
+
+
+def measure(run: Run) -> tuple[float, float]:
+    """Digit accuracy and linear colour R^2 of the encoder on the validation split, the probes chosen on a part of train."""
+    train, validation = run.dataset.train, run.dataset.validation
+    nothing = validation.subset(validation.y[:0])
+    splits = [Samples(run.embed(split)[0], split.y, split.condition) for split in (train, nothing, validation)]
+    found = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
+    return found["accuracy"]["linear"]["value"], found["leakage"]["linear"]["r2"]["value"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=2, help="seeds per choice (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (method, choice, seeds) in enumerate(cells(options.seeds)):
+            results = []
+            for seed in seeds:
+                settings = load(preset="digits-infonce", overrides=choice | {"method": method, "seed": seed})
+                results.append(measure(engine.train(settings, Path(folder, f"{number}-{seed}"), quiet=True)))
+            accuracy, leak = zip(*results, strict=True)
+            rows.append({"method": method, "choice": choice, "seeds": seeds, "accuracy": accuracy, "colour_r2": leak})
+            print(f"{method:<10} {choice}  accuracy {statistics.mean(accuracy):.3f}  colour R^2 {statistics.mean(leak):.3f}", flush=True)
+    if options.json:
+        about = {"command": " ".join(["python -m benchmarks.recipe", *sys.argv[1:]]), "version": cclk.__version__, "split": "validation"}
+        replace_text(options.json, json.dumps(about | {"choices": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
