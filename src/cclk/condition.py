@@ -6,6 +6,7 @@ package it is always a `Condition`, so that kernels need not know where it came 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -130,7 +131,7 @@ def _as_matrix(value: object, name: str, device: torch.device | None) -> Tensor:
 
 def _check_finite(values: Tensor, name: str) -> None:
     # One number tells for the whole table; the costly search for the culprit runs only when it is needed.
-    if values.sum().isfinite():
+    if math.isfinite(float(values.sum())):
         return
     bad = ~values.isfinite()
     if bad.any():

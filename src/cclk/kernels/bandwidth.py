@@ -7,7 +7,7 @@ the median anchor of a batch has a few, so it does not depend on the units of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 _BATCHES, _ANCHORS, _STEPS = 4, 128, 40
 
 
-@runtime_checkable
-class HasLengthScale(Protocol):
-    """A kernel with a length scale; `scale` is its value, None while it waits to be fitted."""
+class HasLengthScale:
+    """What a kernel with a length scale has; `scale` is its value, None while it waits to be fitted."""
 
     length_scale: float | str
     partners: float

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Columns, Condition
+from cclk.kernels.bandwidth import HasLengthScale
 from cclk.kernels.base import Leaf
 
 
-class Stationary(Leaf):
+class Stationary(Leaf, HasLengthScale):
     """A kernel of |a - b| / length_scale.
 
     Args:

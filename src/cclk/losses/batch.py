@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -104,7 +106,8 @@ class Batch:
         options = self.options
         reduce = options.reduction != "none"
         shares = []
-        with torch.autocast(self.device.type, enabled=False):
+        device = self.device.type
+        with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
             for direction in self.directions():
                 grad = torch.is_grad_enabled() and (direction.anchors.requires_grad or direction.partners.requires_grad)
                 shares.append(
@@ -142,7 +145,7 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
     """Rows of length 1, checked to be finite."""
     converted = x.to(dtype)
     norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)
-    if not norms.sum().isfinite():
+    if not math.isfinite(float(norms.sum())):
         # Either a bad value, or good ones so large that their squares overflow.
         bad = ~converted.detach().isfinite()
         if bad.any():
