@@ -8,15 +8,18 @@ the peak memory above what was there before, and the exponent with which time gr
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import math
 import os
 import platform
+import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,18 +144,21 @@ def largest(size: int, width: int) -> list[dict[str, object]]:
 
 
 def exponents(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The slope of log time over log b between the two largest sizes of each way."""
+    """The least-squares slope of log time over log b of each way, from b = 1,024 on: below, calls cost more than numbers."""
     found = []
     for way, width in sorted({(str(row["way"]), int(str(row["width"]))) for row in rows}):
         times = sorted((int(str(r["size"])), float(str(r["milliseconds"]))) for r in rows if (r["way"], r["width"]) == (way, width))
+        times = [(size, milliseconds) for size, milliseconds in times if size >= 1024]
         if len(times) > 1:
-            (b0, t0), (b1, t1) = times[-2:]
-            found.append({"way": way, "width": width, "from": b0, "to": b1, "exponent": round(math.log(t1 / t0) / math.log(b1 / b0), 2)})
+            slope = statistics.linear_regression([math.log(b) for b, _ in times], [math.log(t) for _, t in times]).slope
+            found.append({"way": way, "width": width, "from": times[0][0], "to": times[-1][0], "exponent": round(slope, 2)})
     return found
 
 
 def reset_peak() -> int:
     """Forget the process's peak memory, where Linux lets us, and tell what it holds now, in bytes."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed before must not hide what is taken now
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

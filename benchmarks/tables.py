@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ def loss_speed() -> str:
     lines += [
         "",
         f"At b = {large['size']:,}, `FairCCLK` (features) took {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB "
-        f"above its inputs. From b = {sizes[-2]:,} to {sizes[-1]:,} its time grew as b^{growth['FairCCLK features, cosine']}. "
+        f"above its inputs. From b = 1,024 to {sizes[-1]:,} its time grew as b^{growth['FairCCLK features, cosine']}. "
         f"`{result['command']}`, cclk {result['version']}, torch {result['torch']}, {result['cores']} cores, "
         f"d = {result['settings']['dimension']}.",
     ]
@@ -46,7 +47,49 @@ def _cell(row: dict[str, Any] | None, first: bool) -> str:
     return f"{row['milliseconds']:.1f} ms" if first else f"{row['ratio_to_plain']:.2f}"
 
 
-TABLES: dict[str, Callable[[], str]] = {"loss-speed": loss_speed}
+def demo() -> str:
+    """Digit accuracy and colour leakage of the two encoders of the demo, mean and spread over seeds."""
+    result = json.loads((ROOT / "results" / "demo-digits.json").read_text())
+    names = {"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, told to ignore the colour"}
+    columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
+    lines = ["| encoder, test split | digit, linear probe | digit, kNN | colour R², linear | colour R², non-linear |", "|---" * 5 + "|"]
+    for preset, evaluations in result["evaluations"].items():
+        cells = []
+        for column in columns:
+            values = [_look(evaluation["encoder"], column) for evaluation in evaluations]
+            percent, digits = (100, 1) if column.startswith("accuracy") else (1, 2)
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            cells.append(f"{percent * statistics.mean(values):.{digits}f} ± {percent * spread:.{digits}f}{' %' if percent == 100 else ''}")
+        lines.append(f"| {names[preset]} | " + " | ".join(cells) + " |")
+    seeds = len(result["evaluations"]["digits-fair"])
+    lines += [
+        "",
+        f"Mean ± standard deviation of {seeds} seeds; same network, data and budget. `{result['command']}`, cclk {result['version']}.",
+    ]
+    return "\n".join(lines)
+
+
+def _look(tree: dict[str, Any], path: str) -> float:
+    for key in path.split("."):
+        tree = tree[key]
+    return float(tree["value"])
+
+
+def step() -> str:
+    """What a training step costs beside the network."""
+    result = json.loads((ROOT / "results" / "benchmark-step.json").read_text())
+    heads = "| network, batch of 256 | bare forward + backward | InfoNCE step | Fair-CCLK step | Fair / InfoNCE |"
+    lines = [heads, "|---" * 5 + "|"]
+    for row in result["steps"]:
+        lines.append(
+            f"| {row['encoder']} | {row['bare_milliseconds']:,.0f} ms | {row['infonce_step_to_bare']:.2f} "
+            f"| {row['fair_step_to_bare']:.2f} | {row['fair_step_to_infonce_step']:.2f} |"
+        )
+    told = "A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare network on ready tensors."
+    return "\n".join([*lines, "", f"{told} `{result['command']}`, cclk {result['version']}, {result['cores']} cores."])
+
+
+TABLES: dict[str, Callable[[], str]] = {"loss-speed": loss_speed, "demo": demo, "step": step}
 
 
 def render(text: str) -> str:

@@ -183,8 +183,8 @@ def test_tiles_do_not_matter(name: str, reduction: str, monkeypatch: pytest.Monk
     z = oracles.condition(150, 6)
     make = CONDITIONAL | PLAIN
     results = []
-    for size in (1 << 30, 1):
-        monkeypatch.setattr(core, "TILE_BYTES", size)
+    for rows in (1000, 7):
+        monkeypatch.setattr(core, "TILE_ROWS", rows)
         options = {"views": "all", "symmetric": True, "reduction": reduction}
         loss = make[name](oracles.KERNELS["rbf"][0](), **options) if name in CONDITIONAL else make[name](**options)
         inputs = [t.clone().requires_grad_() for t in (x, y)]

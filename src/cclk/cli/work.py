@@ -19,6 +19,7 @@ from cclk.evaluation.files import read_evaluation, write_evaluation
 from cclk.evaluation.table import compare_in_words, evaluation_table
 from cclk.report import RunView, SamplePictures, embed2d, picture_kernel, write_report
 from cclk.training import engine, methods
+from cclk.training.files import write_json
 from cclk.training.run import SETTINGS, Run
 from cclk.training.settings import load
 
@@ -121,6 +122,7 @@ def run_demo(out: Path, seeds: int) -> None:
                 run = engine.train(load(preset=preset, overrides={"seed": seed}), folder, command="cclk demo")
             made.append(run)
     found = {preset: [evaluate_run(run) for run in made] for preset, made in runs.items()}
+    write_json(out / "demo.json", {"command": f"cclk demo --seeds {seeds}", "version": cclk.__version__, "evaluations": found})
     first = runs["digits-fair"][0]
     everyone = {run.name: result for preset, made in runs.items() for run, result in zip(made, found[preset], strict=True)}
     console.print(evaluation_table(everyone, **nouns(first)))

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-TILE_BYTES = 1 << 21
-"""Size of one tile of scores: small enough to stay in cache, large enough for fast matrix products."""
+TILE_ROWS = 256
+"""Anchors per tile: few enough for a tile to stay in cache, enough for fast matrix products."""
 LARGEST_UNSHIFTED = {torch.float32: 30.0, torch.float64: 300.0}
 """Scores up to this size can be exponentiated as they are; larger ones after subtracting their row's largest."""
 
@@ -119,13 +119,12 @@ def _run(
     """The losses of all anchors, and, if asked for, the gradients of their sum (weighted by `incoming`)."""
     layout = objective.layout
     scaled = anchors / temperature
-    step = max(64, TILE_BYTES // (partners.shape[0] * partners.element_size()))
-    buffer = partners.new_empty(min(step, layout.anchors), partners.shape[0])
+    buffer = partners.new_empty(min(TILE_ROWS, layout.anchors), partners.shape[0])
     losses = []
     of_anchors = torch.empty_like(anchors) if grad else None
     of_partners = torch.zeros_like(partners) if grad else None
-    for start in range(0, layout.anchors, step):
-        stop = min(start + step, layout.anchors)
+    for start in range(0, layout.anchors, TILE_ROWS):
+        stop = min(start + TILE_ROWS, layout.anchors)
         rows = scaled[start:stop]
         scores = torch.mm(rows, partners.T, out=buffer[: stop - start])
         result = objective.tile(scores, start, stop)

@@ -60,8 +60,8 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
             ),
             _section(
                 "The condition's weights",
-                "For one batch: the kernel K says how alike the conditions of two samples are, the weights W = (K + ridge I)⁻¹ K "
-                "say how much one counts as the other's conditional partner. Both are scaled to 0..1; samples are ordered by condition.",
+                "For one batch: the kernel K says how alike the conditions of two samples are, the weights the loss makes of it "
+                "how much one counts as the other's partner. Both are scaled to 0..1; samples are ordered by condition.",
                 page.kernels(runs),
             ),
             _section("Pictures and their two views", "The loss compares two random views of the same picture.", _pictures(runs)),
