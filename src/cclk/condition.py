@@ -42,10 +42,13 @@ class Condition:
         """The values of some columns, (n, m); all of them for None."""
         if columns is None:
             return self.values
-        if isinstance(columns, slice):
-            return self.values[:, columns]
         if isinstance(columns, (str, int)):
             return self.values[:, self._place(columns)]
+        if isinstance(columns, slice):
+            chosen = self.values[:, columns]
+            if chosen.shape[1] == 0:
+                raise ValueError(f"condition has {self.values.shape[1]} columns, none of them in {columns}")
+            return chosen
         return torch.cat([self.values[:, self._place(column)] for column in columns], dim=1)
 
     def _place(self, column: Column) -> slice:
@@ -59,27 +62,25 @@ class Condition:
             raise ValueError(f"condition has {width} columns, so there is no column {column}")
         return slice(column % width, column % width + 1)
 
-    def join(self, other: Condition) -> Condition:
-        """These rows, then the other's."""
+    def in_columns_of(self, other: Condition) -> Condition:
+        """The same rows with the columns in the other's order; they must be the same columns."""
         if set(self.names) != set(other.names):
             raise ValueError(
-                f"condition columns differ between the batch ({', '.join(self.names) or 'unnamed'}) "
-                f"and its support ({', '.join(other.names) or 'unnamed'})"
+                f"condition columns differ: {', '.join(other.names) or 'unnamed'} in one table, "
+                f"{', '.join(self.names) or 'unnamed'} in the other"
             )
-        if self.names:
-            columns = list(self.names)
-            pairs = [(self.select(c), other.select(c)) for c in columns]
-            widths = [(a.shape[1], b.shape[1]) for a, b in pairs]
-        else:
-            columns = ["condition"]
-            pairs = [(self.values, other.values)]
-            widths = [(self.values.shape[1], other.values.shape[1])]
-        for column, (mine, others) in zip(columns, widths, strict=True):
+        for name in other.names:
+            mine, others = self.select(name).shape[1], other.select(name).shape[1]
             if mine != others:
-                raise ValueError(f"{column} is {mine} wide in the batch but {others} wide in its support")
-        # The batch's own column order is kept: index-based kernels rely on it.
-        values = torch.cat([torch.cat([a, b.to(a)]) for a, b in pairs], dim=1)
-        return Condition(values, self.names, self.dtype)
+                raise ValueError(f"condition column {name!r} is {others} wide in one table and {mine} wide in the other")
+        values = self.select(list(other.names)) if other.names else self.values
+        if values.shape[1] != other.values.shape[1]:
+            raise ValueError(f"condition is {other.values.shape[1]} wide in one table and {values.shape[1]} wide in the other")
+        return Condition(values, other.names, self.dtype, self.index)
+
+    def join(self, other: Condition) -> Condition:
+        """These rows, then the other's."""
+        return Condition(torch.cat([self.values, other.in_columns_of(self).values.to(self.values)]), self.names, self.dtype)
 
 
 def as_condition(condition: object, *, name: str = "condition", device: torch.device | None = None, check: bool = True) -> Condition:
@@ -119,6 +120,8 @@ def _as_matrix(value: object, name: str, device: torch.device | None) -> Tensor:
                 "encode categories as integers, for example with numpy.unique(..., return_inverse=True)[1]"
             )
         tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if tensor.dtype in (torch.int64, torch.uint64) and tensor.numel() and int(tensor.abs().max()) > 2**53:
+        raise ValueError(f"{name} holds integers beyond 2^53, which would merge: re-encode them with unique(return_inverse=True)")
     if tensor.is_complex():
         raise ValueError(f"{name} holds complex numbers: pass real columns")
     if tensor.ndim not in (1, 2):

@@ -20,4 +20,5 @@ def warn(message: str) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
-    warnings.warn_explicit(message, CclkWarning, frame.f_code.co_filename, frame.f_lineno)
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, CclkWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)

@@ -60,12 +60,25 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: Delta()({"age": [1.0, float("nan")]}), r"a\['age'\] has 1 values.*row 1"),
         (lambda: Delta()(torch.tensor([[0.0, 1.0], [float("inf"), 0.0]])), "row 1, column 0"),
         (lambda: Similarity(lambda a, b: a)(AGE), "returned shape"),
+        (lambda: RBF([]), "at least one column"),
+        (lambda: Delta(slice(5, 9))(AGE), "none of them in"),
+        (lambda: Delta()(torch.tensor([2**60, 2**60 + 1])), "beyond 2.53"),
         (lambda: Similarity(lambda a, b: a @ b.T * float("nan"))(AGE), "NaN"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(make: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()  # type: ignore[operator]
+
+
+def test_two_tables_are_compared_column_by_column() -> None:
+    reordered = dict(reversed(TABLE.items()))
+    kernel = RBF(length_scale=3.0)
+    torch.testing.assert_close(kernel(TABLE, reordered), kernel(TABLE))
+    with pytest.raises(ValueError, match="1 wide in one table and 2 wide"):
+        Delta()(np.zeros((3, 1)), np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="columns differ"):
+        Delta()(TABLE, {"age": AGE})
 
 
 def test_only_kernels_and_numbers_combine() -> None:

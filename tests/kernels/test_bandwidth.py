@@ -83,6 +83,13 @@ def test_fitted_state_travels() -> None:
         Delta("a").load_state(kernel.state())
 
 
+def test_only_fitted_scales_are_state() -> None:
+    assert RBF(length_scale=2.0).state() == {}
+    with pytest.raises(ValueError, match="belongs to another kernel"):
+        RBF(length_scale=1.0).load_state({"0": 5.0})
+    assert not RBF().fit(torch.randn(50, 2)).on(1).is_fitted
+
+
 def test_an_unfitted_kernel_fits_itself_and_says_so() -> None:
     kernel = RBF()
     with pytest.warns(CclkWarning, match="was not fitted: fitted on the first batch of 30") as caught:

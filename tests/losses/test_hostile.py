@@ -27,6 +27,7 @@ CONDITIONS = {
     "duplicated rows": PLAIN[:64].repeat(SIZE // 64, 1),
     "constant": torch.full((SIZE, 16), 3.0),
     "outlier": outlier(),
+    "heavy tails": PLAIN / torch.rand(SIZE, 1, generator=GENERATOR).clamp_min(1e-3),
 }
 SETTINGS = [
     # kernel, weights, solver

@@ -184,7 +184,7 @@ def test_mistakes_name_the_argument(name: str) -> None:
     if name in ("WeaklySupCCLK", "FairCCLK"):
         cases += [((x, y, None), {}, "^condition is missing"), ((x, y, z), {"support": (x, None)}, r"^support\[1\] is missing")]
         cases += [((x, y, z), {"support": (x, {"site": z})}, "^condition columns differ")]
-        cases += [((x, y, z), {"support": (x, torch.zeros(24, 2))}, "^condition is 1 wide in the batch but 2 wide")]
+        cases += [((x, y, z), {"support": (x, torch.zeros(24, 2))}, "^condition is 1 wide in one table and 2 wide")]
     for arguments, options, words in cases:
         with pytest.raises(ValueError, match=words):
             loss(*arguments, **options)
@@ -280,6 +280,16 @@ def test_support_is_more_partners() -> None:
         torch.testing.assert_close(lent, whole[:10])
 
 
+def test_a_standing_complaint_is_said_once() -> None:
+    x, y, _ = batch()
+    loss = cclk.FairCCLK(kernels.Similarity(lambda a, b: 1 - (a - b.T).abs()))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            loss(x, y, torch.randn(24))
+    assert sum("not positive definite" in str(warning.message) for warning in caught) == 1
+
+
 def test_named_columns_reach_the_support() -> None:
     x, y, z = batch()
     table = {"site": z, "age": torch.randn(24)}
@@ -297,6 +307,8 @@ def test_precomputed_matrices() -> None:
     expected = cclk.FairCCLK(kernel)(x, y, z)
     torch.testing.assert_close(cclk.FairCCLK(kernels.Precomputed())(x, y, kernel(z)), expected, rtol=1e-6, atol=1e-8)
     torch.testing.assert_close(cclk.FairCCLK(kernels.Precomputed(kernel(z)))(x, y, torch.arange(24)), expected, rtol=1e-6, atol=1e-8)
+    with pytest.raises(ValueError, match="not symmetric"):
+        cclk.FairCCLK(kernels.Precomputed(), weights="nw")(x, y, torch.rand(24, 24))
     for mode in ("nw", "paper"):
         torch.testing.assert_close(
             cclk.FairCCLK(kernels.Precomputed(), weights=mode)(x, y, kernel(z)), cclk.FairCCLK(kernel, weights=mode)(x, y, z)

@@ -130,6 +130,8 @@ def test_what_is_not_positive_definite_is_said() -> None:
     kernel = oracles.KERNELS["similarity"][0]()
     with pytest.warns(cclk.CclkWarning, match="not positive definite here.*clipped to zero"):
         conditional_weights(kernel, oracles.condition(20), 0.1)
+    with pytest.warns(cclk.CclkWarning, match="clipped to zero"):
+        conditional_weights(oracles.KERNELS["similarity"][0](), oracles.condition(20), 0.1, "nystrom")
 
 
 def test_too_small_a_ridge_is_raised_and_said() -> None:

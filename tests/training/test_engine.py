@@ -131,6 +131,23 @@ def test_a_finished_run_is_not_overwritten(vectors: Path, tmp_path: Path) -> Non
     assert all(torch.equal(value, weights(run.folder)[key]) for key, value in before.items())
 
 
+def test_a_rejected_run_leaves_its_folder_free(vectors: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown encoder"):
+        engine.train(small(vectors, encoder="vgg", encoder_options={}), tmp_path / "run", quiet=True)
+    engine.train(small(vectors), tmp_path / "run", quiet=True)
+
+
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    """Same rows, same views, joined loss: without batch statistics only the order of float32 sums differs."""
+    chosen = {"method": "fair-cclk", "head": "none", "batch_size": "64", "steps": "8", "log_every": "4", "weights": "nw"}
+    alone = engine.train(load(overrides=chosen), tmp_path / "one", quiet=True)
+    options = [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)]
+    command = [sys.executable, "-m", "cclk", "train", *options, "--devices", "2", "--quiet", "--out", str(tmp_path / "two")]
+    subprocess.run(command, env=ONE_THREAD, check=True, timeout=120)
+    losses = [[line["loss"] for line in Run(folder).metrics()] for folder in (alone.folder, tmp_path / "two")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
 def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -> None:
     engine.train(small(vectors, steps=10), tmp_path / "run", quiet=True)
     path = tmp_path / "run" / "settings.json"
@@ -181,6 +198,8 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         (["evaluate"], "runs"),
         (["report", "nowhere"], "no settings.json in nowhere"),
         (["fly"], "fly"),
+        (["demo", "--seeds", "0"], "--seeds is 0"),
+        (["train", "--seed", "18446744073709551615"], "seed: input should be less than"),
     ],
 )  # fmt: skip
 def test_the_command_line_says_one_line(

@@ -42,6 +42,7 @@ def test_setting_names_are_unique() -> None:
         ("method = 'simclr'", {}, "method: input should be 'infonce'"),
         ("[train]\nsteps = 3\nepochs = 2", {}, "train: give epochs or steps, not both"),
         ("[loss", {}, "not valid TOML"),
+        ("train = 5", {"batch_size": "4"}, "train is 5: it must be a section"),
         ("", {"ridg": "1"}, "there is no setting 'ridg' .*did you mean 'ridge'"),
         ("", {"train.ridge": "1"}, "there is no setting 'train.ridge'"),
         ("", {"lr": "fast"}, "optim.lr: input should be a valid number.*not 'fast'"),

@@ -63,7 +63,7 @@ def train(
     temperature: Annotated[str | None, Parameter(group=_MAIN, help="of the loss")] = None,
     seed: Annotated[str | None, Parameter(group=_MAIN, help="of all randomness")] = None,
     quiet: Annotated[bool, Parameter(group=_MAIN, negative="", help="show nothing but errors")] = False,
-    **others: Annotated[str, Parameter(help="any other setting by its name, such as --ridge 0.1 or --loss.ridge 0.1", show=False)],
+    **others: Annotated[str, Parameter(help="any other setting by its name, such as --ridge 0.1", show=False)],
 ) -> None:
     from cclk.training import engine
 
@@ -102,7 +102,9 @@ def evaluate(
     if bootstrap < 1:
         raise RunError(f"--bootstrap is {bootstrap}: it must be at least 1")
     opened = [Run(folder) for folder in runs]
-    found = {run.name: evaluate_run(run, bootstrap, quiet) for run in opened}
+    # Folders of the same name are told apart by their paths.
+    alike = len({run.name for run in opened}) < len(opened)
+    found = {str(run.folder) if alike else run.name: evaluate_run(run, bootstrap, quiet) for run in opened}
     if not quiet:
         Console().print(evaluation_table(found, **_nouns(opened[0])))
 
@@ -131,6 +133,8 @@ def demo(
     """Train InfoNCE and Fair-CCLK on coloured digits, measure both, and show that conditioning removes the colour."""
     from cclk.cli.work import run_demo
 
+    if seeds < 1:
+        raise RunError(f"--seeds is {seeds}: it must be at least 1")
     run_demo(out, seeds)
 
 

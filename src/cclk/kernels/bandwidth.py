@@ -7,7 +7,7 @@ the median anchor of a batch has a few, so it does not depend on the units of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor
@@ -29,6 +29,11 @@ class HasLengthScale:
     scale: float | None
 
 
+def is_fittable(kernel: object) -> TypeGuard[HasLengthScale]:
+    """Whether the kernel has a length scale that is fitted to the data."""
+    return isinstance(kernel, HasLengthScale) and isinstance(kernel.length_scale, str)
+
+
 def effective_partners(weights: Tensor) -> Tensor:
     """(sum w)^2 / sum w^2 of each row of non-negative weights; 0 for a row without any."""
     # Divided by the largest first: weights near the smallest representable number would square to 0.
@@ -43,7 +48,7 @@ def fit(kernel: Kernel, condition: Condition, batch_size: int) -> None:
     Each scale starts at the median distance on its own columns. The "auto" ones then share one factor, chosen so that the
     whole kernel - products with other columns included - leaves the median anchor its partners.
     """
-    waiting = [leaf for leaf in kernel.leaves() if isinstance(leaf, HasLengthScale) and isinstance(leaf.length_scale, str)]
+    waiting = [leaf for leaf in kernel.leaves() if is_fittable(leaf)]
     if not waiting:
         return
     if len(condition) < 2:

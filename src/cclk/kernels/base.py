@@ -29,7 +29,7 @@ class Kernel(ABC):
 
     def __call__(self, a: object, b: object | None = None) -> Tensor:
         left = as_condition(a, name="a")
-        right = left if b is None else as_condition(b, name="b", device=left.values.device)
+        right = left if b is None else as_condition(b, name="b", device=left.values.device).in_columns_of(left)
         self.ensure_fitted(left)
         return self.evaluate(left, right).to(left.dtype)
 
@@ -78,7 +78,9 @@ class Kernel(ABC):
         return all(leaf.scale is not None for leaf in self.leaves() if isinstance(leaf, bandwidth.HasLengthScale))
 
     def ensure_fitted(self, condition: Condition) -> None:
-        """Fit on this condition if nobody has fitted the kernel yet, and say so."""
+        """Check the condition, and fit on it if nobody has fitted the kernel yet, saying so."""
+        for leaf in self.leaves():
+            leaf.check(condition)
         if not self.is_fitted:
             before = repr(self)
             self.fit(condition, batch_size=len(condition))
@@ -87,18 +89,27 @@ class Kernel(ABC):
                 "Call kernel.fit(training_condition, batch_size) beforehand to fit it on the whole training split."
             )
 
+    def warn_once(self, topic: str, message: str) -> None:
+        """Warn about this kernel, once per topic: the numbers of a message differ from batch to batch, its meaning does not."""
+        said: set[str] = self.__dict__.setdefault("_said", set())
+        if topic not in said:
+            said.add(topic)
+            warn(message)
+
+    def check(self, condition: Condition) -> None:  # noqa: B027 (most kernels take anything)
+        """Complain about a condition that this kernel cannot take."""
+
     def state(self) -> dict[str, float]:
         """The fitted length scales, by position in the expression, as plain numbers that any format can keep."""
-        scaled = {str(i): leaf.scale for i, leaf in enumerate(self.leaves()) if isinstance(leaf, bandwidth.HasLengthScale)}
-        return {place: scale for place, scale in scaled.items() if scale is not None}
+        return {str(i): leaf.scale for i, leaf in enumerate(self.leaves()) if bandwidth.is_fittable(leaf) and leaf.scale is not None}
 
     def load_state(self, state: dict[str, float]) -> Self:
         """Take over fitted length scales saved by `state` from a kernel of the same form."""
         leaves = list(self.leaves())
         for place, scale in state.items():
             leaf = leaves[int(place)] if int(place) < len(leaves) else None
-            if not isinstance(leaf, bandwidth.HasLengthScale):
-                raise ValueError(f"{self!r} has no length scale at place {place}: the state belongs to another kernel")
+            if leaf is None or not bandwidth.is_fittable(leaf):
+                raise ValueError(f"{self!r} has no length scale to be fitted at place {place}: the state belongs to another kernel")
             leaf.scale = float(scale)
         return self
 
@@ -127,6 +138,8 @@ class Leaf(Kernel):
                 f"{type(self).__name__}({columns}): the first argument names columns of the condition; "
                 f"write the other settings by name, as in RBF(length_scale={columns})"
             )
+        if not isinstance(columns, (str, int, slice, type(None))) and len(columns) == 0:
+            raise ValueError(f"{type(self).__name__}([]): it needs at least one column")
         self.columns = columns
 
     def on(self, columns: Columns) -> Self:

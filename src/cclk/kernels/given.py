@@ -37,9 +37,13 @@ class Precomputed(Leaf):
             rows, columns = self._numbers(a), self._numbers(b)
             return self.matrix.to(rows.device)[rows][:, columns]
         matrix = a.select(self.columns)
-        if a.index is None:
-            _square(matrix, "condition")
         return matrix if b.index is None else matrix[:, b.index]
+
+    def check(self, condition: Condition) -> None:
+        if self.matrix is not None:
+            self._numbers(condition)
+        elif condition.index is None:
+            _square(condition.select(self.columns), "condition")
 
     def _numbers(self, a: Condition) -> Tensor:
         assert self.matrix is not None

@@ -54,9 +54,11 @@ class Stationary(Leaf, HasLengthScale):
             shown["partners"] = f"{self.partners:g}"
         return shown
 
-    def with_scale(self, scale: float) -> Self:
-        """A copy with this length scale."""
-        return type(self)(self.columns, length_scale=scale)
+    def on(self, columns: Columns) -> Self:
+        chosen = super().on(columns)
+        if isinstance(self.length_scale, str):
+            chosen.scale = None  # a scale fitted on other columns says nothing about these
+        return chosen
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:

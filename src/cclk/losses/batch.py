@@ -135,6 +135,10 @@ def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool)
             raise ValueError(f"{name} is on {tensor.device} but x is on {x.device}: move them to one device")
         if tensor.shape[1] != x.shape[1]:
             raise ValueError(f"{name} has width {tensor.shape[1]} but x has {x.shape[1]}: both views need the same width")
+    if x.device.type == "mps":
+        raise ValueError(
+            "x is on mps, which has no float64: move embeddings and condition to the CPU for the loss, loss(x.cpu(), y.cpu(), ...)"
+        )
     if len(y) != len(x):
         raise ValueError(f"y has {len(y)} rows but x has {len(x)}: row i of both must be views of the same sample")
     if alone and len(x) < 2:

@@ -128,7 +128,8 @@ class WeightedPositives:
         everyone = scores.sum(dim=1)
         gap = unshifted(everyone.log(), shift) - cond
         slope = scores.mul_(everyone.reciprocal()[:, None])
-        slope.addcmul_(terms, total.reciprocal().neg_().where(alive, 0.0)[:, None])
+        share = total.clamp_min(torch.finfo(total.dtype).tiny).reciprocal()  # weights near 0 would give infinity
+        slope.addcmul_(terms, share.neg_().where(alive, 0.0)[:, None])
         return TileResult(softplus(gap), slope, gap.sigmoid())
 
 

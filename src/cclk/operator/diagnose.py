@@ -78,15 +78,22 @@ def diagnose(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Sol
     kernel.ensure_fitted(table)
     check_ridge(ridge), check_solver(solver), check_mode(weights)
 
-    operator = solve(kernel, table, ridge, solver).operator
-    raw = operator.with_rows_scaled(None, torch.float64)
     found = weigh(kernel, table, ridge, solver, weights, torch.float64)
+    operator = found.operator or solve(kernel, table, ridge, solver).operator
+    raw = operator.with_rows_scaled(None, torch.float64)
     tiles = [(start, min(start + _TILE, len(table))) for start in range(0, len(table), _TILE)]
     negatives = sum(int((raw(start, stop) < -1e-12).sum()) for start, stop in tiles)
     size, mass, dead = _look(found, len(table))
     rank = float((1 - operator.complement).sum())
     healthy, verdict = _judge(kernel, table, size, dead)
     return Diagnosis(size, mass, dead, negatives / len(table) ** 2, rank, found.solver, found.reason, healthy, verdict)
+
+
+def partners_of(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "loo") -> Tensor:
+    """The effective partners of each anchor alone, (n,): the part of a diagnosis that is cheap enough for every logged step."""
+    table = as_condition(condition)
+    kernel.ensure_fitted(table)
+    return _look(weigh(kernel, table, ridge, solver, weights, torch.float64), len(table))[0]
 
 
 def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from cclk.condition import Condition
 from cclk.kernels import Kernel
-from cclk.notices import warn
 from cclk.operator.operators import Dense, Factored, Grouped, Operator
 
 SOLVERS = ("auto", "exact", "features", "nystrom")
@@ -92,8 +91,9 @@ def solve(kernel: Kernel, condition: Condition, ridge: float, solver: Solver = "
 
 def _auto(kernel: Kernel, condition: Condition, ridge: float) -> Solution:
     size = len(condition)
-    if kernel.groups(condition) is not None:
-        return Solution(_features(kernel, condition, ridge), "features", "groups of equal outcomes have a closed form")
+    groups = kernel.groups(condition)
+    if groups is not None:
+        return Solution(Grouped(groups, ridge), "features", "groups of equal outcomes have a closed form")
     count = kernel.feature_count(condition)
     if count is not None and count <= max(size // 4, 32) and count <= 2048:
         return Solution(_features(kernel, condition, ridge), "features", f"{count} explicit features for {size} samples")
@@ -106,9 +106,10 @@ def _auto(kernel: Kernel, condition: Condition, ridge: float) -> Solution:
         return Solution(operator, "nystrom", f"{lacking}, {size} samples, and {told}")
     if size <= FALL_BACK_UP_TO:
         return Solution(_exact(kernel, condition, ridge), "exact", f"{lacking}, and {told}, too little")
-    warn(
+    kernel.warn_once(
+        "too few landmarks",
         f"{kernel!r} at {size} samples: {told}, so many anchors see nobody, and an exact solve is out of reach. "
-        "Use weights='nw', which needs no solve, a larger length_scale, or solver=cclk.Nystrom(more landmarks)."
+        "Use weights='nw', which needs no solve, a larger length_scale, or solver=cclk.Nystrom(more landmarks).",
     )
     return Solution(operator, "nystrom", f"{lacking}, {size} samples are too many to solve exactly, though {told}")
 
@@ -127,7 +128,7 @@ def _exact(kernel: Kernel, condition: Condition, ridge: float) -> Operator:
 
 
 def _invert(matrix: Tensor, ridge: float, kernel: Kernel) -> Operator:
-    factor, ridge = _cholesky(matrix, ridge, repr(kernel))
+    factor, ridge = _cholesky(matrix, ridge, kernel)
     return _from_residual(torch.cholesky_inverse(factor).mul_(ridge))
 
 
@@ -151,26 +152,31 @@ def _from_residual(residual: Tensor) -> Operator:
 
 def _clip(matrix: Tensor, ridge: float, kernel: Kernel) -> Operator:
     values, vectors = torch.linalg.eigh(matrix)
-    lowest, total = float(values[0]), float(values.abs().sum())
-    clipped = float(values.clamp_max(0).sum().abs())
-    if clipped > 1e-6 * total:
-        warn(
-            f"{kernel!r} is not positive definite here (smallest eigenvalue {lowest:.3g}): its negative eigenvalues, "
-            f"{clipped / total:.1%} of the total, are clipped to zero."
-        )
+    _say_clipped(kernel, values)
     values = values.clamp_min(0)
     return Factored(vectors * (values / (values + ridge)).sqrt())
+
+
+def _say_clipped(kernel: Kernel, values: Tensor) -> None:
+    """Say that negative eigenvalues are clipped, if they are more than rounding."""
+    clipped, total = float(values.clamp_max(0).sum().abs()), float(values.abs().sum())
+    if clipped > 1e-6 * total:
+        kernel.warn_once(
+            "not positive definite",
+            f"{kernel!r} is not positive definite here (smallest eigenvalue {float(values[0]):.3g}): its negative eigenvalues, "
+            f"{clipped / total:.1%} of the total, are clipped to zero.",
+        )
 
 
 def _features(kernel: Kernel, condition: Condition, ridge: float) -> Operator:
     groups = kernel.groups(condition)
     if groups is not None:
         return Grouped(groups, ridge)
-    return _from_features(kernel.features(condition), ridge, repr(kernel))
+    return _from_features(kernel.features(condition), ridge, kernel)
 
 
-def _from_features(features: Tensor, ridge: float, name: str) -> Operator:
-    factor, _ = _cholesky(features.T @ features, ridge, name)
+def _from_features(features: Tensor, ridge: float, kernel: Kernel) -> Operator:
+    factor, _ = _cholesky(features.T @ features, ridge, kernel)
     return Factored(torch.linalg.solve_triangular(factor, features.T, upper=False).T)
 
 
@@ -181,14 +187,15 @@ def _landmarks(kernel: Kernel, condition: Condition, ridge: float, landmarks: in
     # Evenly spread places: batches come shuffled, every process must choose the same, and nobody's random state is touched.
     chosen = condition.rows(torch.arange(count, device=condition.values.device) * size // count)
     values, vectors = torch.linalg.eigh(kernel.evaluate(chosen, chosen))
+    _say_clipped(kernel, values)
     usable = values > values[-1].clamp_min(0) * count * torch.finfo(torch.float64).eps
     features = kernel.evaluate(condition, chosen) @ (vectors[:, usable] / values[usable].sqrt())
     total = float(kernel.diagonal(condition).sum())
     kept = float(features.square().sum()) / total if total > 0 else 1.0
-    return _from_features(features, ridge, repr(kernel)), min(kept, 1.0)
+    return _from_features(features, ridge, kernel), min(kept, 1.0)
 
 
-def _cholesky(matrix: Tensor, ridge: float, name: str) -> tuple[Tensor, float]:
+def _cholesky(matrix: Tensor, ridge: float, kernel: Kernel) -> tuple[Tensor, float]:
     """The factor of matrix + ridge I, with more than ridge only where float64 cannot tell the matrix from a singular one."""
     raised = ridge
     size = float(matrix.diagonal().mean())
@@ -199,9 +206,12 @@ def _cholesky(matrix: Tensor, ridge: float, name: str) -> tuple[Tensor, float]:
         factor, failure = torch.linalg.cholesky_ex(shifted)
         if int(failure) == 0 and math.isfinite(float(factor[-1, -1])):  # what is not finite spreads to the last entry
             if raised > ridge:
-                warn(f"{name} is too ill-conditioned for ridge {ridge:g}: {raised:.3g} was used. Raise ridge, or rescale the condition.")
+                kernel.warn_once(
+                    "ill-conditioned",
+                    f"{kernel!r} is too ill-conditioned for ridge {ridge:g}: {raised:.3g} was used. Raise ridge, or rescale the condition.",
+                )
             return factor, raised
     raise ValueError(
-        f"{name} + ridge I cannot be factorised even with ridge {raised:.3g}: the condition's values are too far apart. "
+        f"{kernel!r} + ridge I cannot be factorised even with ridge {raised:.3g}: the condition's values are too far apart. "
         "Standardise its columns, remove outliers, or choose a bounded kernel such as RBF."
     )

@@ -5,7 +5,7 @@
 | "loo" | W_ji / (1 - W_ii), negative ones clipped to 0: the operator fitted without the anchor | left out |
 | "paper" | W_ji, also where negative: Proposition 2.2 to the letter | counted |
 | "release" | W_ji where at least 1e-6, from a K whose diagonal is set to 1: what the authors' code does | left out |
-| "nw" | K_ji / sum_{k != i} K_ki: a plain kernel average (Nadaraya-Watson), needs no solve | left out |
+| "nw" | K_ji / sum_{k != i} K_ki of the positive K: a plain kernel average (Nadaraya-Watson), needs no solve | left out |
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cclk.condition import Condition, as_condition
 from cclk.kernels import Kernel
-from cclk.operator.operators import Rows
+from cclk.operator.operators import Operator, Rows
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
 
 MODES = ("loo", "paper", "release", "nw")
@@ -41,6 +41,8 @@ class Weights:
     """An anchor whose weights sum to less than this has nobody to compare itself with."""
     solver: str
     reason: str
+    operator: Operator | None = None
+    """What was solved; None for "nw"."""
 
 
 def weigh(kernel: Kernel, condition: Condition, ridge: float, solver: Solver, weights: str, dtype: torch.dtype) -> Weights:
@@ -57,7 +59,7 @@ def weigh(kernel: Kernel, condition: Condition, ridge: float, solver: Solver, we
         # An anchor that explains itself wholly leaves 0 / 0; the bound keeps the quotient finite.
         rows = WithoutOwn(operator.with_rows_scaled(1 / operator.complement.clamp_min(1e-12), dtype), least=0.0)
     # W's own rows are small wherever W_ii is near 1; the release's cut is the measure there.
-    return Weights(rows, weights == "paper", 1e-3 if weights == "loo" else 1e-6, solution.solver, solution.reason)
+    return Weights(rows, weights == "paper", 1e-3 if weights == "loo" else 1e-6, solution.solver, solution.reason, operator)
 
 
 class WithoutOwn(Rows):
@@ -75,7 +77,7 @@ class WithoutOwn(Rows):
 
 
 class KernelAverage(Rows):
-    """K_ji / sum_{k != i} K_ki, from the kernel alone; an anchor similar to nobody has no weights."""
+    """K_ji / sum_{k != i} K_ki, from the kernel alone, where K is positive; an anchor similar to nobody has no weights."""
 
     def __init__(self, kernel: Kernel, condition: Condition, dtype: torch.dtype) -> None:
         self.kernel, self.condition, self.dtype = kernel, condition, dtype

@@ -11,20 +11,20 @@ import json
 import os
 import signal
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import cclk
 from cclk import augment
 from cclk.files import replace_file, replace_text
-from cclk.notices import CclkWarning
+from cclk.operator.diagnose import partners_of
 from cclk.training import files, methods
 from cclk.training.display import Display
 from cclk.training.files import RunError
@@ -46,17 +46,25 @@ class Interrupted(Exception):  # noqa: N818 (it is no error)
 
 def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False) -> Run:
     """Train from the beginning into a new folder."""
-    if (folder / SETTINGS).exists():
+    fabric = _launch(settings)
+    occupied = (folder / SETTINGS).exists()
+    fabric.barrier()  # everyone has looked before anyone writes
+    if occupied:
         raise RunError(f"{folder} holds a run already: go on with --resume, or choose another --out")
     files.make_folder(folder / CHECKPOINTS)
-    about = {"version": cclk.__version__, "command": command}
-    files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
-    return Training(settings, folder, quiet).run()
+    training = Training(settings, folder, quiet, fabric)
+    # Written once everything could be built: a rejected run leaves its folder free for the corrected one.
+    if fabric.global_rank == 0:
+        about = {"version": cclk.__version__, "command": command}
+        files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
+    fabric.barrier()
+    return training.run()
 
 
 def resume(folder: Path, *, quiet: bool = False) -> Run:
     """Go on from the newest checkpoint of a folder, or from the beginning if there is none yet."""
-    return Training(Run(folder).settings, folder, quiet).run()
+    settings = Run(folder).settings
+    return Training(settings, folder, quiet, _launch(settings)).run()
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -71,13 +79,10 @@ def total_steps(settings: Settings, steps_per_epoch: int) -> int:
 class Training:
     """One run under way: what is built once, and `step`."""
 
-    def __init__(self, settings: Settings, folder: Path, quiet: bool) -> None:
+    def __init__(self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None) -> None:
         _steady_memory()
-        fabric_module = _import_fabric()
         self.settings, self.folder = settings, folder
-        devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
-        self.fabric = fabric_module.Fabric(accelerator="auto", devices=devices, strategy="ddp" if devices > 1 else "auto")
-        self.fabric.launch()
+        self.fabric = _launch(settings) if fabric is None else fabric
         self.dataset = load_dataset(settings)
         self.method = methods.build(settings, self.dataset)
         self.total = total_steps(settings, self.method.sampler.steps_per_epoch)
@@ -153,10 +158,9 @@ class Training:
             line["floored"] = float(report.floored)
         if self.method.kernel is not None and self.method.condition is not None:
             batch = self.method.condition[self.method.sampler.batch(step - 1)]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CclkWarning)
-                found = cclk.diagnose(self.method.kernel, batch, self.settings.loss.ridge, weights=self.settings.loss.weights)
-            line["effective_partners"] = round(float(found.effective_sample_size.median()), 2)
+            chosen = self.settings.loss
+            found = partners_of(self.method.kernel, batch, chosen.ridge, chosen.solver, weights=chosen.weights)
+            line["effective_partners"] = round(float(found.median()), 2)
         return line
 
     def _save(self, step: int) -> None:
@@ -251,8 +255,9 @@ class Clock:
 
 
 def _generator(seed: int, step: int, view: int) -> torch.Generator:
-    """The randomness of one view of one step. The numbers are spread so that no two of them share a seed."""
-    return torch.Generator().manual_seed((seed * 1_000_003 + step) * 2 + view)
+    """The randomness of one view of one step."""
+    mixed = np.random.SeedSequence(seed, spawn_key=(step, view)).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(mixed[0]) >> 1)
 
 
 def _checkpoint(folder: Path, step: int) -> Path:
@@ -292,9 +297,16 @@ def _steady_memory() -> None:
         libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
-def _import_fabric() -> Any:
+def _launch(settings: Settings) -> Any:
+    """The processes of the run: those torchrun started, else as many as the settings say."""
     try:
-        import lightning_fabric
+        from lightning_fabric import Fabric
     except ImportError as error:
         raise RunError("training needs more than the loss library: pip install 'cclk[train]'") from error
-    return lightning_fabric
+    devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
+    world = int(os.environ.get("WORLD_SIZE", devices)) if "LOCAL_WORLD_SIZE" in os.environ else devices
+    # Apple's MPS has no float64, which the conditional operator needs.
+    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
+    fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=max(1, world // devices), strategy="ddp" if world > 1 else "auto")
+    fabric.launch()
+    return fabric

@@ -111,7 +111,7 @@ class Settings(Section):
     """Everything a run depends on."""
 
     method: Method = Field("fair-cclk", description=f"one of {', '.join(METHODS)}")
-    seed: int = Field(0, ge=0, description="of all randomness")
+    seed: int = Field(0, ge=0, lt=2**32, description="of all randomness")
     data: DataSettings = DataSettings()
     augment: AugmentSettings = AugmentSettings()
     model: ModelSettings = ModelSettings()
@@ -188,6 +188,8 @@ def _put(tree: dict[str, Any], name: str, value: object) -> None:
         raise SettingsError(f"there is no setting {name.replace('_', '-')!r}{_meant(key, known)}: `cclk train --help` lists them")
     place, inner = found[0]
     target = tree.setdefault(place, {}) if place else tree
+    if not isinstance(target, dict):
+        raise SettingsError(f"{place} is {target!r}: it must be a section of settings, [{place}]")
     if inner in ("epochs", "steps"):  # the one given last holds
         target.pop("steps" if inner == "epochs" else "epochs", None)
     target[inner] = value
