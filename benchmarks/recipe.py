@@ -1,7 +1,7 @@
 """Choosing the recipe of the digits demo on the validation split: `python -m benchmarks.recipe [--json FILE]`.
 
-Every method has the same network, data and budget, and the same number of settings to choose from. What is written are digit
-accuracy and linear colour R^2 on the validation split; the test split is not looked at.
+Every method has the same network, data and budget, and about as many settings to choose from. What is written are digit
+accuracy and linear colour R^2 on the validation split; the test split is not looked at. Choices that the file has are not run again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from cclk.training.run import Run
 from cclk.training.settings import load
 
 GRID: dict[str, list[dict[str, Any]]] = {
-    "infonce": [{"temperature": t, "lr": lr} for t in (0.1, 0.2, 0.5) for lr in (1e-3, 3e-3)],
+    "infonce": [{"temperature": t, "lr": lr} for t in (0.05, 0.1, 0.2, 0.5) for lr in (1e-3, 3e-3)],
     "fair-cclk": [
         {"temperature": 0.1, "lr": 3e-3, "weights": "loo"},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.1, "lr": 1e-3, "weights": "nw"},
+        {"temperature": 0.05, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.2, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "partners": 2},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "sampler": "local"},
@@ -56,9 +57,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="seeds per choice (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
-    rows = []
+    rows = json.loads(options.json.read_text())["choices"] if options.json and options.json.exists() else []
     with tempfile.TemporaryDirectory() as folder:
         for number, (method, choice, seeds) in enumerate(cells(options.seeds)):
+            if any((row["method"], row["choice"]) == (method, choice) for row in rows):
+                continue
             results = []
             for seed in seeds:
                 settings = load(preset="digits-infonce", overrides=choice | {"method": method, "seed": seed})
