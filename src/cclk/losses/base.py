@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor, nn
 
-from cclk.losses.batch import Options, Reduction, Views
+from cclk.losses.batch import CommonOptions, Options
 
 Support = tuple[Tensor, object]
 
@@ -22,17 +24,9 @@ class ContrastiveLoss(nn.Module):
         reduction: "mean", "sum" or "none" over anchors.
     """
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 0.1,
-        views: Views = "cross",
-        symmetric: bool = False,
-        gather_distributed: bool = False,
-        reduction: Reduction = "mean",
-    ) -> None:
+    def __init__(self, **options: Unpack[CommonOptions]) -> None:
         super().__init__()
-        self.options = Options(temperature, views, symmetric, gather_distributed, reduction)
+        self.options = Options(**options)
 
     def settings(self) -> dict[str, object]:
         """What `repr` shows before the common options."""

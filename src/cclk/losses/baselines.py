@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from cclk.kernels import Delta
 from cclk.losses.base import ContrastiveLoss, Support, split_support
-from cclk.losses.batch import Batch, Direction, Options, Reduction, Views
+from cclk.losses.batch import Batch, CommonOptions, Direction, Options
 from cclk.losses.conditional import joined_table
 from cclk.losses.core import Objective
 from cclk.losses.objectives import ClusterPositives, Floor, PartnerWeights, ReweightedNegatives, WeightedNegatives
@@ -69,15 +70,10 @@ def weakly_sup_info_nce(
     clusters: object,
     *,
     support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `WeaklySupInfoNCE`."""
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return _weakly_sup_info_nce(x, y, clusters, support, options)
+    return _weakly_sup_info_nce(x, y, clusters, support, Options(**options))
 
 
 def fair_info_nce(
@@ -86,15 +82,10 @@ def fair_info_nce(
     clusters: object,
     *,
     support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `FairInfoNCE`."""
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return _fair_info_nce(x, y, clusters, support, options)
+    return _fair_info_nce(x, y, clusters, support, Options(**options))
 
 
 def hard_neg_info_nce(
@@ -104,15 +95,10 @@ def hard_neg_info_nce(
     beta: float = 1.0,
     tau_plus: float = 0.1,
     support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `HardNegInfoNCE`."""
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return _hard_neg_info_nce(x, y, support, beta, tau_plus, options)
+    return _hard_neg_info_nce(x, y, support, beta, tau_plus, Options(**options))
 
 
 class WeaklySupInfoNCE(ContrastiveLoss):
@@ -186,16 +172,9 @@ class HardNegInfoNCE(ContrastiveLoss):
         self,
         beta: float = 1.0,
         tau_plus: float = 0.1,
-        *,
-        temperature: float = 0.1,
-        views: Views = "cross",
-        symmetric: bool = False,
-        gather_distributed: bool = False,
-        reduction: Reduction = "mean",
+        **options: Unpack[CommonOptions],
     ) -> None:
-        super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
-        )
+        super().__init__(**options)
         _check_hardness(beta, tau_plus)
         self.beta, self.tau_plus = beta, tau_plus
 

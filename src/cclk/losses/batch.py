@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch import Tensor
@@ -18,6 +18,21 @@ from cclk.losses.core import Contrast, Layout, Objective
 
 Views = Literal["cross", "all"]
 Reduction = Literal["mean", "sum", "none"]
+
+
+class ViewOptions(TypedDict, total=False):
+    """The options of every loss but the temperature, as keywords."""
+
+    views: Views
+    symmetric: bool
+    gather_distributed: bool
+    reduction: Reduction
+
+
+class CommonOptions(ViewOptions, total=False):
+    """The options of every loss, as keywords."""
+
+    temperature: float
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from torch import Tensor
 
 from cclk.condition import Condition, as_condition
 from cclk.kernels import RBF, Kernel
 from cclk.losses.base import ContrastiveLoss, Support, split_support
-from cclk.losses.batch import Batch, Direction, Options, Reduction, Views
+from cclk.losses.batch import Batch, CommonOptions, Direction, Options
 from cclk.losses.core import Objective
 from cclk.losses.objectives import Floor, PartnerWeights
 from cclk.notices import warn
@@ -142,17 +142,11 @@ class ConditionalLoss(ContrastiveLoss):
         kernel: Kernel | None = None,
         *,
         ridge: float = 0.01,
-        temperature: float = 0.1,
         solver: Solver = "auto",
         weights: str = "loo",
-        views: Views = "cross",
-        symmetric: bool = False,
-        gather_distributed: bool = False,
-        reduction: Reduction = "mean",
+        **options: Unpack[CommonOptions],
     ) -> None:
-        super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
-        )
+        super().__init__(**options)
         self.conditioning = Conditioning(self.default_kernel() if kernel is None else kernel, ridge, solver, weights)
         self._examined = False
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from cclk.losses.base import ContrastiveLoss, Support, split_support
-from cclk.losses.batch import Batch, Direction, Options, Reduction, Views
+from cclk.losses.batch import Batch, CommonOptions, Direction, Options, ViewOptions
 from cclk.losses.objectives import Marginal
 
 
@@ -23,11 +25,7 @@ def info_nce(
     y: Tensor,
     *,
     support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `InfoNCE`.
 
@@ -36,7 +34,7 @@ def info_nce(
     >>> info_nce(x, x, temperature=1.0)
     tensor(0.5514)
     """
-    return _info_nce(x, y, support, Options(temperature, views, symmetric, gather_distributed, reduction))
+    return _info_nce(x, y, support, Options(**options))
 
 
 class InfoNCE(ContrastiveLoss):
@@ -60,15 +58,9 @@ class InfoNCE(ContrastiveLoss):
     def __init__(
         self,
         temperature: float = 0.1,
-        *,
-        views: Views = "cross",
-        symmetric: bool = False,
-        gather_distributed: bool = False,
-        reduction: Reduction = "mean",
+        **options: Unpack[ViewOptions],
     ) -> None:
-        super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
-        )
+        super().__init__(temperature=temperature, **options)
 
     def forward(self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None) -> Tensor:
         return _info_nce(x, y, support, self.options)

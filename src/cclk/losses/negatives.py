@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 from torch import Tensor
 
 from cclk.kernels import Cosine, Kernel
 from cclk.losses.base import Support
-from cclk.losses.batch import Direction, Options, Reduction, Views
+from cclk.losses.batch import CommonOptions, Direction, Options
 from cclk.losses.conditional import ConditionalLoss, Conditioning, MakeObjective, conditional_contrast
 from cclk.losses.objectives import Floor, PartnerWeights, WeightedNegatives
 from cclk.operator.solvers import Solver
@@ -31,19 +32,14 @@ def fair_cclk(
     *,
     kernel: Kernel,
     ridge: float = 0.01,
-    support: Support | None = None,
-    temperature: float = 0.1,
     solver: Solver = "auto",
     weights: str = "loo",
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    support: Support | None = None,
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `FairCCLK`."""
-    conditioning = Conditioning(kernel, ridge, solver, weights)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return conditional_contrast(x, y, condition, support, conditioning, options, _objective(temperature))[0]
+    conditioning, chosen = Conditioning(kernel, ridge, solver, weights), Options(**options)
+    return conditional_contrast(x, y, condition, support, conditioning, chosen, _objective(chosen.temperature))[0]
 
 
 def hard_neg_cclk(
@@ -53,20 +49,15 @@ def hard_neg_cclk(
     *,
     kernel: Kernel,
     ridge: float = 0.01,
-    support: Support | None = None,
-    temperature: float = 0.1,
     solver: Solver = "auto",
     weights: str = "loo",
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    support: Support | None = None,
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `HardNegCCLK`."""
-    conditioning = Conditioning(kernel, ridge, solver, weights)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    make = _objective(temperature)
-    return conditional_contrast(x, y, condition, support, conditioning, options, make, embeddings_condition=True)[0]
+    conditioning, chosen = Conditioning(kernel, ridge, solver, weights), Options(**options)
+    make = _objective(chosen.temperature)
+    return conditional_contrast(x, y, condition, support, conditioning, chosen, make, embeddings_condition=True)[0]
 
 
 class FairCCLK(ConditionalLoss):

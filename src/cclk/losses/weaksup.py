@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
 from cclk.kernels import Kernel
 from cclk.losses.base import Support
-from cclk.losses.batch import Direction, Options, Reduction, Views
+from cclk.losses.batch import CommonOptions, Direction, Options
 from cclk.losses.conditional import ConditionalLoss, Conditioning, MakeObjective, conditional_contrast
 from cclk.losses.objectives import Floor, PartnerWeights, WeightedPositives
 from cclk.operator.solvers import Solver
@@ -26,20 +28,15 @@ def weakly_sup_cclk(
     *,
     kernel: Kernel,
     ridge: float = 0.01,
-    support: Support | None = None,
-    temperature: float = 0.1,
     solver: Solver = "auto",
     weights: str = "loo",
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
+    support: Support | None = None,
+    **options: Unpack[CommonOptions],
 ) -> Tensor:
     """The function behind `WeaklySupCCLK`."""
-    conditioning = Conditioning(kernel, ridge, solver, weights)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    make = _objective(temperature, conditioning.as_released)
-    return conditional_contrast(x, y, condition, support, conditioning, options, make)[0]
+    conditioning, chosen = Conditioning(kernel, ridge, solver, weights), Options(**options)
+    make = _objective(chosen.temperature, conditioning.as_released)
+    return conditional_contrast(x, y, condition, support, conditioning, chosen, make)[0]
 
 
 class WeaklySupCCLK(ConditionalLoss):
