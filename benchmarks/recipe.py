@@ -28,7 +28,7 @@ GRID: dict[str, list[dict[str, Any]]] = {
         {"temperature": 0.1, "lr": 3e-3, "weights": "loo"},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.1, "lr": 1e-3, "weights": "nw"},
-        {"temperature": 0.05, "lr": 3e-3, "weights": "nw"},
+        {"temperature": 0.5, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.2, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "partners": 2},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "sampler": "local"},
