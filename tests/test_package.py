@@ -13,8 +13,9 @@ def run(code: str) -> str:
 def test_import_is_light() -> None:
     """Little more than torch itself: nothing that only training, data or reports need."""
     code = "import torch, time, sys; t = time.perf_counter(); import cclk; print(time.perf_counter() - t, *sys.modules)"
-    seconds, *modules = run(code).split()
-    assert float(seconds) < 0.3
+    tries = [run(code).split() for _ in range(3)]  # the machine may be busy with other tests
+    assert min(float(seconds) for seconds, *_ in tries) < 0.3
+    modules = tries[0][1:]
     heavy = {"sklearn", "scipy", "PIL", "pandas", "pyarrow", "matplotlib", "plotly", "pydantic", "lightning_fabric", "cyclopts", "rich"}
     assert not heavy & set(modules)
 

@@ -76,11 +76,19 @@ def test_conditional_losses(name: str, kernel_name: str, dtype: torch.dtype) -> 
     option=st.sampled_from(OPTIONS),
     ridge=st.sampled_from([1.0, 0.1, 0.01]),
     temperature=st.sampled_from([1.0, 0.3, 0.1]),
+    dtype=st.sampled_from(list(TOLERANCE)),
 )
 def test_conditional_losses_at_any_size(
-    size: int, seed: int, name: str, kernel_name: str, option: tuple[str, str, bool, bool], ridge: float, temperature: float
+    size: int,
+    seed: int,
+    name: str,
+    kernel_name: str,
+    option: tuple[str, str, bool, bool],
+    ridge: float,
+    temperature: float,
+    dtype: torch.dtype,
 ) -> None:
-    check_conditional(name, kernel_name, *option, size, seed, torch.float64, ridge, temperature)
+    check_conditional(name, kernel_name, *option, size, seed, dtype, ridge, temperature)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
