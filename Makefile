@@ -9,6 +9,7 @@ setup: $(VENV)/ready
 
 # Installed anew only when what is to be installed has changed.
 $(VENV)/ready: pyproject.toml constraints.txt
+	@echo "setting up $(VENV): about a minute, and once only"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@

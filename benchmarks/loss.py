@@ -144,14 +144,17 @@ def largest(size: int, width: int) -> list[dict[str, object]]:
 
 
 def exponents(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The least-squares slope of log time over log b of each way, from b = 1,024 on: below, calls cost more than numbers."""
+    """The slope of log time over log b of each way: least squares from b = 1,024 on, and between the two largest sizes alone."""
     found = []
     for way, width in sorted({(str(row["way"]), int(str(row["width"]))) for row in rows}):
         times = sorted((int(str(r["size"])), float(str(r["milliseconds"]))) for r in rows if (r["way"], r["width"]) == (way, width))
         times = [(size, milliseconds) for size, milliseconds in times if size >= 1024]
         if len(times) > 1:
             slope = statistics.linear_regression([math.log(b) for b, _ in times], [math.log(t) for _, t in times]).slope
-            found.append({"way": way, "width": width, "from": times[0][0], "to": times[-1][0], "exponent": round(slope, 2)})
+            (b0, t0), (b1, t1) = times[-2:]
+            last = math.log(t1 / t0) / math.log(b1 / b0)
+            row = {"way": way, "width": width, "from": times[0][0], "to": b1, "exponent": round(slope, 2)}
+            found.append(row | {"last_from": b0, "last_exponent": round(last, 2)})
     return found
 
 
@@ -210,7 +213,10 @@ def main() -> None:
     large = largest(options.largest, 16) if options.largest else []
     growth = exponents(rows)
     for row in growth:
-        print(f"growth  width {row['width']:>3}  {row['way']:<30} b^{row['exponent']} from {row['from']} to {row['to']}")
+        print(
+            f"growth  width {row['width']:>3}  {row['way']:<30} b^{row['exponent']} from {row['from']} to {row['to']}, "
+            f"b^{row['last_exponent']} from {row['last_from']}"
+        )
     if options.json:
         result = {
             "command": " ".join(["python -m benchmarks.loss", *sys.argv[1:]]),

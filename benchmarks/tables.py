@@ -30,11 +30,12 @@ def loss_speed() -> str:
         shown = [_cell(cells.get(size), first=way == "plain InfoNCE") for size in sizes]
         lines.append(f"| {way} | " + " | ".join(shown) + " |")
     large = next(row for row in result["largest"] if row["way"] == "FairCCLK features, cosine")
-    growth = {row["way"]: row["exponent"] for row in result["growth"] if row["width"] == 16}
+    growth = next(row for row in result["growth"] if (row["way"], row["width"]) == ("FairCCLK features, cosine", 16))
     lines += [
         "",
         f"At b = {large['size']:,}, `FairCCLK` (features) took {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB "
-        f"above its inputs. From b = 1,024 to {sizes[-1]:,} its time grew as b^{growth['FairCCLK features, cosine']}. "
+        f"above its inputs. From b = 1,024 to {sizes[-1]:,} its time grew as b^{growth['exponent']}, "
+        f"over the last doubling as b^{growth['last_exponent']}. "
         f"`{result['command']}`, cclk {result['version']}, torch {result['torch']}, {result['cores']} cores, "
         f"d = {result['settings']['dimension']}.",
     ]
