@@ -97,7 +97,7 @@ def test_an_import_path_is_an_encoder() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lenet", {}, "unknown encoder 'lenet': choose one of lenet5, resnet18, resnet34, resnet50, mlp, or an import path"),
+        ("lenet", {}, "unknown encoder 'lenet': choose one of lenet5, resnet18, resnet34, resnet50, mobilenetv2, mlp, or an import path"),
         ("lenet5", {"stem": "cifar"}, "the encoder 'lenet5' has no option 'stem': it has none"),
         ("resnet18", {"stems": "cifar"}, "the encoder 'resnet18' has no option 'stems': it knows stem, width, blocks"),
         ("resnet18", {"stem": "mnist"}, "unknown stem 'mnist': choose 'cifar' (small pictures) or 'imagenet'"),

@@ -18,10 +18,12 @@ import torch
 from safetensors.torch import load_file
 
 from cclk.cli.main import main
-from cclk.training import engine
+from cclk.data.dataset import Split
+from cclk.training import engine, methods
 from cclk.training.files import RunError
-from cclk.training.run import Run
-from cclk.training.settings import METHODS, Settings, load
+from cclk.training.run import Run, load_dataset
+from cclk.training.settings import METHODS, Settings, SettingsError, load
+from cclk.training.watch import Embed, Watch
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -67,6 +69,14 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == engine.KEPT
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_with_a_queue(method: str, vectors: Path, tmp_path: Path) -> None:
+    settings = small(vectors, method=method, queue=90, symmetric=method != "infonce", views="cross" if method == "fair-cclk" else "all")
+    run = engine.train(settings, tmp_path / "run", quiet=True)
+    assert all(np.isfinite(line["loss"]) for line in run.metrics())
+    assert run.embed(run.dataset.test)[0].std(dim=0).max() > 0.01
+
+
 @pytest.mark.parametrize(
     "overrides", [{"sampler": "local"}, {"optimizer": "lars", "lr": 1.0, "scale_lr": True, "warmup": 0.5}, {"kernel": "laplacian"}]
 )
@@ -82,11 +92,88 @@ def test_a_seed_is_a_run(vectors: Path, tmp_path: Path) -> None:
     assert any(not torch.equal(value, weights(other.folder)[key]) for key, value in weights(first.folder).items())
 
 
-def start(data: Path, folder: Path, steps: int) -> subprocess.Popen[str]:
+def test_outcomes_are_clusters(tmp_path: Path) -> None:
+    """Two columns of whole numbers: six outcomes, of which k-means would make four clusters."""
+    random_state = np.random.default_rng(0)
+    condition = random_state.integers(0, (2, 3), (300, 2)).astype(np.float32)
+    path = tmp_path / "discrete.npz"
+    np.savez(path, x=random_state.normal(size=(300, 8)).astype(np.float32), y=np.arange(300) % 3, condition=condition)
+    settings = small(path, method="weaksup-infonce", clusters="outcomes", holdout=0)
+    dataset = load_dataset(settings)
+    clusters = methods.build(settings, dataset).condition
+    assert clusters is not None
+    assert len(clusters.unique()) == 6
+    rows = dataset.train.condition
+    assert torch.equal(clusters[:, None] == clusters, (rows[:, None] == rows).all(dim=2))
+    engine.train(settings, tmp_path / "run", quiet=True)
+
+
+def test_outcomes_that_never_repeat_are_no_fair_clusters(vectors: Path) -> None:
+    settings = small(vectors, method="fair-infonce", clusters="outcomes")
+    with pytest.raises(SettingsError, match=r"no two rows of .* have the same: give a number"):
+        methods.build(settings, load_dataset(settings))
+
+
+def measure(embed: Embed, split: Split) -> dict[str, float]:
+    """A measurement without manners: it uses and sets random states."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    features, projections = embed(split)
+    return {"size": float(features.norm()), "projected": float(projections.norm() + torch.rand(()) + np.random.rand())}
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "noisy_encoder:make"])
+def test_a_watch_leaves_no_trace(encoder: str, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit the same weights, also of a network with dropout, which takes its random numbers where a measurement does."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "noisy_encoder.py").write_text(
+        "from torch import nn\n"
+        "def make(channels, hidden):\n"
+        "    return nn.Sequential(nn.Linear(channels, hidden[0]), nn.BatchNorm1d(hidden[0]), nn.Dropout(0.1))\n"
+    )
+    settings = small(vectors, encoder=encoder)
+    split = load_dataset(settings).validation
+    torch.manual_seed(5)
+    plain = engine.train(settings, tmp_path / "plain", quiet=True)
+    torch.manual_seed(5)
+    np.random.seed(5)
+    expected = np.random.get_state()[1][:4].tolist()
+    watched = engine.train(settings, tmp_path / "watched", quiet=True, watch=Watch(5, lambda embed: measure(embed, split)))
+    assert np.random.get_state()[1][:4].tolist() == expected
+    assert all(torch.equal(value, weights(watched.folder)[key]) for key, value in weights(plain.folder).items())
+    lines = {line["step"]: line for line in watched.metrics()}
+    assert [step for step, line in lines.items() if "size" in line] == [5, 10, 12]
+    assert list(lines) == [4, 5, 8, 10, 12]
+    assert [line["loss"] for line in plain.metrics()] == [lines[step]["loss"] for step in (4, 8, 12)]
+    # The last look is at the weights that are kept, in evaluation mode.
+    assert lines[12]["size"] == float(watched.embed(split)[0].norm())
+    assert lines[5]["size"] != lines[10]["size"]
+
+
+def test_a_watch_goes_on_with_the_run(vectors: Path, tmp_path: Path) -> None:
+    settings = small(vectors)
+    split = load_dataset(settings).validation
+    watch = Watch(3, lambda embed: measure(embed, split))
+    whole = engine.train(settings, tmp_path / "whole", quiet=True, watch=watch)
+    cut = engine.train(settings, tmp_path / "cut", quiet=True, watch=watch)
+    sorted((cut.folder / "checkpoints").iterdir())[-1].unlink()  # step 12; 10 is left
+    engine.resume(cut.folder, quiet=True, watch=watch)
+    shown = [[{key: line.get(key) for key in ("step", "loss", "size", "projected")} for line in run.metrics()] for run in (whole, cut)]
+    assert shown[0] == shown[1]
+
+
+def test_a_watch_is_told_what_is_wrong(vectors: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="every is 0"):
+        Watch(0, lambda embed: {})
+    with pytest.raises(ValueError, match="the watch measures 'loss', which is in the metrics already"):
+        engine.train(small(vectors), tmp_path / "run", quiet=True, watch=Watch(3, lambda embed: {"loss": 0.0}))
+
+
+def start(data: Path, folder: Path, steps: int, queue: int) -> subprocess.Popen[str]:
     arguments = [
         "--dataset", str(data), "--encoder", "mlp", "--encoder-options", "{ hidden = [16] }", "--augmentation", "vectors",
         "--batch-size", "64", "--steps", str(steps), "--log-every", "7", "--checkpoint-every", "10", "--projection", "8",
-        "--out", str(folder),
+        "--queue", str(queue), "--out", str(folder),
     ]  # fmt: skip
     command = [sys.executable, "-m", "cclk", "train", *arguments]
     return subprocess.Popen(command, env=ONE_THREAD, stderr=subprocess.PIPE, text=True)
@@ -96,12 +183,13 @@ def resume(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "cclk", "train", "--resume", "--quiet", "--out", str(folder)], env=ONE_THREAD, check=True)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_run_ends_the_same(how: signal.Signals, vectors: Path, tmp_path: Path) -> None:
-    steps = 1000
-    whole = engine.train(small(vectors, steps=steps, log_every=7, checkpoint_every=10), tmp_path / "whole", quiet=True)
+@pytest.mark.parametrize(("how", "queue"), [(signal.SIGKILL, 90), (signal.SIGTERM, 0), (signal.SIGINT, 0)])
+def test_an_interrupted_run_ends_the_same(how: signal.Signals, queue: int, vectors: Path, tmp_path: Path) -> None:
+    steps = 600 if queue else 1000
+    settings = small(vectors, steps=steps, log_every=7, checkpoint_every=10, queue=queue)
+    whole = engine.train(settings, tmp_path / "whole", quiet=True)
     folder = tmp_path / "cut"
-    process = start(vectors, folder, steps)
+    process = start(vectors, folder, steps, queue)
     deadline = time.time() + 60
     while not list(folder.glob("checkpoints/step-*.ckpt")):
         assert time.time() < deadline
@@ -137,9 +225,12 @@ def test_a_rejected_run_leaves_its_folder_free(vectors: Path, tmp_path: Path) ->
     engine.train(small(vectors), tmp_path / "run", quiet=True)
 
 
-def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    """Same rows, same views, joined loss: without batch statistics only the order of float32 sums differs."""
-    chosen = {"method": "fair-cclk", "head": "none", "batch_size": "64", "steps": "8", "log_every": "4", "weights": "nw"}
+@pytest.mark.parametrize("queue", ["0", "100"])
+def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
+    """Same rows, same views, same keys, joined loss: without batch statistics only the order of float32 sums differs."""
+    chosen = {
+        "method": "fair-cclk", "head": "none", "batch_size": "63", "steps": "8", "log_every": "1", "weights": "nw", "queue": queue,
+    }  # fmt: skip
     alone = engine.train(load(overrides=chosen), tmp_path / "one", quiet=True)
     options = [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)]
     command = [sys.executable, "-m", "cclk", "train", *options, "--devices", "2", "--quiet", "--out", str(tmp_path / "two")]
@@ -184,6 +275,8 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
     [
         (["train", "--preset", "none"], "there is no preset 'none'"),
         (["train", "--learning-rate", "1"], "there is no setting 'learning-rate'"),
+        (["train", "--train.ridge", "1"], "there is no setting 'train.ridge'"),
+        (["train", "--optim.lr=fast"], "optim.lr: input should be a valid number"),
         (["train", "--dataset", "nowhere.npz"], "nowhere.npz"),
         (["train", "--dataset", "imagenet"], "no dataset 'imagenet'"),
         (["train", "--encoder", "vgg"], "unknown encoder 'vgg'"),
@@ -212,6 +305,25 @@ def test_the_command_line_says_one_line(
     assert words in said
     assert said.count("\n") == 1
     assert "Traceback" not in said
+
+
+def test_settings_by_section_and_name(vectors: Path, tmp_path: Path) -> None:
+    common = [
+        "--dataset",
+        str(vectors),
+        "--encoder",
+        "mlp",
+        "--augmentation",
+        "vectors",
+        "--steps",
+        "1",
+        "--quiet",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert main(["train", *common, "--loss.ridge", "0.5", "--train.batch-size=32", "--optim.lr", "1e-4", "--model.projection=8"]) == 0
+    settings = Run(tmp_path / "run").settings
+    assert (settings.loss.ridge, settings.train.batch_size, settings.optim.lr, settings.model.projection) == (0.5, 32, 1e-4, 8)
 
 
 def test_from_training_to_report(vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,12 @@ def test_setting_names_are_unique() -> None:
         ("", {"ridg": "1"}, "there is no setting 'ridg' .*did you mean 'ridge'"),
         ("", {"train.ridge": "1"}, "there is no setting 'train.ridge'"),
         ("", {"lr": "fast"}, "optim.lr: input should be a valid number.*not 'fast'"),
+        ("", {"clusters": "0"}, "loss.clusters: input should be greater than or equal to 1, or input should be 'outcomes', not 0"),
+        (
+            "",
+            {"length_scale": "wide"},
+            "loss.length_scale: input should be a valid number.*, or input should be 'auto' or 'median', not 'wide'",
+        ),
         ("[loss]\ntemperature = nan", {}, "loss.temperature"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -138,6 +139,12 @@ def demo(
     run_demo(out, seeds)
 
 
+app.command("cclk.cli.features:features")
+app.command("cclk.cli.experiments:reproduce")
+app.command("cclk.cli.experiments:results")
+app.command("cclk.cli.experiments:sweep")
+
+
 def _folder(settings: Settings) -> Path:
     return Path("runs") / f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
 
@@ -156,14 +163,23 @@ def _say(text: str, quiet: bool) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; what goes wrong by the user's doing is one line on stderr, never a traceback."""
     from cclk.training.engine import Interrupted
+    from cclk.training.files import Stopped
 
     # A console script does not look where it is started; an encoder given by import path may be there.
     sys.path.insert(0, "")
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        app(
+            _without_dots(sys.argv[1:] if arguments is None else arguments),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
     except Interrupted as stopped:
         _error(str(stopped))
         return 128 + stopped.signum
+    except Stopped as stopped:
+        _error(str(stopped))
+        return 130
     except KeyboardInterrupt:
         _error("stopped")
         return 130
@@ -174,6 +190,12 @@ def main(arguments: list[str] | None = None) -> int:
         _error(_told(error))
         return 2
     return 0
+
+
+def _without_dots(arguments: list[str]) -> list[str]:
+    """`--loss:ridge` for `--loss.ridge`, which would ask cyclopts for a field of a parameter called loss."""
+    sections = "|".join({section for _, section, _ in places() if section})
+    return [re.sub(rf"^--({sections})\.", r"--\1:", argument) for argument in arguments]
 
 
 def _told(error: ValueError | OSError) -> str:

@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from cclk.data.dataset import DataError, Dataset, Split
+from cclk.data.files import data_folder
 
 _MODULES = {
     "colordigits": "colordigits",
     "colormnist": "colormnist",
     "cifar10": "cifar10",
     "fashion-mnist": "fashion_mnist",
+    "ut-zappos": "ut_zappos",
+    "cub": "cub",
+    "imagenet-100": "imagenet100",
 }
 DATASETS = tuple(_MODULES)
 """The names `load` knows; it also takes the path of an .npz file."""
@@ -51,5 +55,13 @@ def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: A
         if option not in known or option == "path":
             own = [key for key in known if key not in ("path", "data_dir", "seed")]
             raise DataError(f"{name} has no option {option!r}: it takes {', '.join(own)}")
+    if isinstance(given.get("features"), str | Path):
+        given["features"] = _found(Path(given["features"]).expanduser(), data_dir)
     result: Dataset = loader(**given)
     return result
+
+
+def _found(path: Path, data_dir: Path | None) -> Path:
+    """A file given by a relative path is looked for here first, then in the data folder."""
+    there = data_folder(data_dir) / path
+    return there if there.exists() and not path.exists() else path

@@ -9,15 +9,20 @@ import numpy as np
 from cclk.data.dataset import Dataset
 from cclk.data.download import ensure
 from cclk.data.files import read_cifar
-from cclk.data.labelled import labelled_dataset
+from cclk.data.labelled import Condition, labelled_dataset
 
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def load(*, data_dir: Path | None = None, seed: int = 0, holdout: int = 5_000) -> Dataset:
-    """The dataset; `holdout` of the training pictures are kept for validation."""
+def load(*, data_dir: Path | None = None, seed: int = 0, holdout: int = 5_000, features: Path | str | None = None) -> Dataset:
+    """The dataset; `holdout` of the training pictures are kept for validation.
+
+    Args:
+        features: a file made by `cclk features cifar10`, whose numbers are the condition then instead of the label.
+    """
     folder = ensure("cifar10", data_dir)
     batches = [read_cifar(folder, f"data_batch_{number}.bin") for number in range(1, 6)]
     train = np.concatenate([pictures for pictures, _ in batches]), np.concatenate([labels for _, labels in batches])
     test = read_cifar(folder, "test_batch.bin")
-    return labelled_dataset("cifar10", train, test, classes=_CLASSES, holdout=holdout, seed=seed)
+    condition = Condition.from_features(features, "cifar10", train, test) if features is not None else None
+    return labelled_dataset("cifar10", train, test, classes=_CLASSES, holdout=holdout, seed=seed, condition=condition)

@@ -2,26 +2,38 @@
 
 The 8 x 8 digits are enlarged smoothly to 32 x 32, which is what LeNet-5 takes. The split is fixed: 1,400 digits to
 train on, of which 200 are held out for validation, and 397 to test on, the ten digits in equal proportions. The seed draws the
-colours only.
+colours only. The condition is the colour, or, as auxiliary information, the segments that would show the digit on a calculator.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
 from cclk.data.colour import CONDITION_NAMES, Colours, draw_colours, paint
 from cclk.data.dataset import DataError, Dataset, Split
+from cclk.data.randomness import generator
 from cclk.data.splits import Rows, hold_out, stratified_order
 
 _TEST = 397
+_LIT = ("abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg")
+"""The segments of each digit on a calculator's display."""
+_SEGMENT_NOISE = 0.1
 
 
-def load(*, data_dir: Path | None = None, seed: int = 0, colours: Colours = "palette", holdout: int = 200) -> Dataset:
-    """The dataset; `data_dir` is accepted for the sake of the others and not used."""
+def load(
+    *, data_dir: Path | None = None, seed: int = 0, colours: Colours = "palette", holdout: int = 200, segments: bool = False
+) -> Dataset:
+    """The dataset; `data_dir` is accepted for the sake of the others and not used.
+
+    Args:
+        segments: the condition is which of the display's seven segments show the digit, each noted wrongly with probability 0.1.
+    """
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
@@ -35,10 +47,13 @@ def load(*, data_dir: Path | None = None, seed: int = 0, colours: Colours = "pal
     large = F.interpolate(small, scale_factor=4, mode="bicubic", align_corners=False)
     strokes = large[:, 0].clamp(0, 255).round().to(torch.uint8).numpy()
     labels = torch.from_numpy(digits.target.astype(np.int64))
+    pictures = paint(strokes, condition)
+    if segments:
+        condition = _segments(digits.target, seed)
 
     def split(rows: Rows) -> Split:
         places = torch.from_numpy(rows)
-        return Split(paint(strokes[rows], condition[places]), labels[places], condition[places])
+        return Split(pictures[places], labels[places], condition[places])
 
     return Dataset(
         name="colordigits",
@@ -46,7 +61,13 @@ def load(*, data_dir: Path | None = None, seed: int = 0, colours: Colours = "pal
         validation=split(validation),
         test=split(test),
         classes=tuple("0123456789"),
-        condition_names=CONDITION_NAMES,
+        condition_names=tuple("abcdefg") if segments else CONDITION_NAMES,
         condition_kind="continuous",
         description=f"1,797 handwritten digits (scikit-learn) in black on {colours} colours, 32 x 32",
     )
+
+
+def _segments(digits: npt.NDArray[np.integer[Any]], seed: int) -> torch.Tensor:
+    lit = np.array([[segment in shown for segment in "abcdefg"] for shown in _LIT])
+    wrong = generator(seed, "colordigits", "segments").random((len(digits), lit.shape[1])) < _SEGMENT_NOISE
+    return torch.from_numpy((lit[digits] ^ wrong).astype(np.float32))

@@ -8,11 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from cclk.data.errors import DataError
+from cclk.data.streamed import StreamedPictures
+
+__all__ = ["ConditionKind", "DataError", "Dataset", "Split"]
+
 ConditionKind = Literal["continuous", "categorical"]
-
-
-class DataError(ValueError):
-    """Data that is missing, damaged or asked for wrongly; the message is one line that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,12 @@ class Split:
     """Rows of a dataset.
 
     Shapes:
-        x: uint8 (n, c, h, w) pictures, or float32 (n, k) vectors.
+        x: uint8 (n, c, h, w) pictures, in memory or read from their files when asked for, or float32 (n, k) vectors.
         y: int64 (n,), labels that count from 0.
         condition: float32 (n, k); a categorical one is a single column of whole numbers.
     """
 
-    x: Tensor
+    x: Tensor | StreamedPictures
     y: Tensor
     condition: Tensor
 
@@ -43,8 +44,9 @@ class Split:
         return len(self.y)
 
     def subset(self, rows: Tensor) -> Split:
-        """Some of the rows, in the order given."""
-        return Split(self.x[rows], self.y[rows], self.condition[rows])
+        """Some of the rows, in the order given; no picture file is read for it."""
+        x = self.x.subset(rows) if isinstance(self.x, StreamedPictures) else self.x[rows]
+        return Split(x, self.y[rows], self.condition[rows])
 
 
 @dataclass(frozen=True)
@@ -61,5 +63,5 @@ class Dataset:
     description: str
 
 
-def _kind(tensor: Tensor) -> str:
+def _kind(tensor: Tensor | StreamedPictures) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"

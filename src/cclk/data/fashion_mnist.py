@@ -6,21 +6,45 @@ from pathlib import Path
 
 import numpy as np
 
-from cclk.data.dataset import Dataset
+from cclk.data.dataset import DataError, Dataset
 from cclk.data.download import ensure
 from cclk.data.files import read_labelled_idx
-from cclk.data.labelled import Labelled, labelled_dataset
+from cclk.data.garments import CLASSES, attribute_names, draw_attributes
+from cclk.data.labelled import Condition, Labelled, labelled_dataset
 
-_CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 _MARGIN = ((0, 0), (0, 0), (2, 2), (2, 2))
 
 
-def load(*, data_dir: Path | None = None, seed: int = 0, holdout: int = 5_000) -> Dataset:
-    """The dataset; `holdout` of the training pictures are kept for validation."""
+def load(
+    *,
+    data_dir: Path | None = None,
+    seed: int = 0,
+    holdout: int = 5_000,
+    features: Path | str | None = None,
+    attributes: int = 0,
+    noise: float = 0.1,
+) -> Dataset:
+    """The dataset; `holdout` of the training pictures are kept for validation. Its condition is the label, or one of these:
+
+    Args:
+        features: a file made by `cclk features fashion-mnist`, whose numbers are the condition.
+        attributes: so many binary attributes (sleeves, footwear, ...) of each garment are the condition. Beyond the twelve there are,
+            further columns are further annotators' readings of the same ones.
+        noise: the probability with which each attribute of each garment is wrong.
+    """
     folder = ensure("fashion-mnist", data_dir)
 
     def part(name: str) -> Labelled:
         pictures, labels = read_labelled_idx(folder, name)
         return np.pad(pictures[:, None], _MARGIN), labels
 
-    return labelled_dataset("fashion-mnist", part("train"), part("t10k"), classes=_CLASSES, holdout=holdout, seed=seed)
+    train, test = part("train"), part("t10k")
+    condition = None
+    if features is not None and attributes:
+        raise DataError("features and attributes are both given: the condition is one of them")
+    if features is not None:
+        condition = Condition.from_features(features, "fashion-mnist", train, test)
+    elif attributes:
+        drawn = [draw_attributes(labels, attributes, noise, seed, name) for (_, labels), name in ((train, "train"), (test, "test"))]
+        condition = Condition(drawn[0], drawn[1], attribute_names(attributes))
+    return labelled_dataset("fashion-mnist", train, test, classes=CLASSES, holdout=holdout, seed=seed, condition=condition)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from cclk.data.dataset import DataError
+from cclk.data.errors import DataError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -1,35 +1,71 @@
-"""Pictures that come with labels and no condition of their own: the label is the condition until another one is given."""
+"""Pictures that come with labels and no condition of their own: the label is the condition unless another one is given."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
+from cclk.data.feature_files import read_row_features
 from cclk.data.files import Bytes
 from cclk.data.splits import hold_out, stratified_order
 
 Labelled = tuple[Bytes, Bytes]
 """Pictures (n, c, h, w) and their labels (n,)."""
+Numbers = npt.NDArray[np.float32]
 
 
-def labelled_dataset(name: str, train: Labelled, test: Labelled, *, classes: tuple[str, ...], holdout: int, seed: int) -> Dataset:
-    """A dataset whose condition is the label, one categorical column."""
+@dataclass(frozen=True)
+class Condition:
+    """A condition (n, k) of numbers for every sample of the files, before any is held out."""
+
+    train: Numbers
+    test: Numbers
+    names: tuple[str, ...]
+
+    @classmethod
+    def from_features(cls, path: Path | str, dataset: str, train: Labelled, test: Labelled) -> Condition:
+        """What a file made by `cclk features` says about the samples of this dataset."""
+        first, second = read_row_features(path, dataset, len(train[1]), len(test[1]))
+        return cls(first, second, tuple(f"f{column}" for column in range(first.shape[1])))
+
+
+def labelled_dataset(
+    name: str,
+    train: Labelled,
+    test: Labelled,
+    *,
+    classes: tuple[str, ...],
+    holdout: int,
+    seed: int,
+    condition: Condition | None = None,
+) -> Dataset:
+    """A dataset whose condition is the one given, else the label, one categorical column."""
     pictures, labels = train
     rows, held_out = hold_out(stratified_order(labels, seed), holdout)
     channels, height, width = pictures.shape[1:]
+    given = condition.train if condition is not None else labels.astype(np.float32)[:, None]
+    test_given = condition.test if condition is not None else test[1].astype(np.float32)[:, None]
     return Dataset(
         name=name,
-        train=_split(pictures[rows], labels[rows]),
-        validation=_split(pictures[held_out], labels[held_out]),
-        test=_split(*test),
+        train=_split(pictures[rows], labels[rows], given[rows]),
+        validation=_split(pictures[held_out], labels[held_out], given[held_out]),
+        test=_split(*test, test_given),
         classes=classes,
-        condition_names=("label",),
-        condition_kind="categorical",
+        condition_names=condition.names if condition is not None else ("label",),
+        condition_kind="continuous" if condition is not None else "categorical",
         description=f"{name}: pictures of {len(classes)} kinds, {height} x {width}, {'colour' if channels == 3 else 'grey'}",
     )
 
 
-def _split(pictures: Bytes, labels: Bytes) -> Split:
-    y = torch.from_numpy(labels.astype(np.int64))
-    return Split(torch.from_numpy(np.ascontiguousarray(pictures)), y, y[:, None].float())
+def _split(pictures: Bytes, labels: Bytes, condition: Numbers) -> Split:
+    return Split(_tensor(pictures), torch.from_numpy(labels.astype(np.int64)), _tensor(condition))
+
+
+def _tensor(values: npt.NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values))

@@ -22,7 +22,9 @@ Kind = Literal["continuous", "categorical"]
 Evaluation = dict[str, Any]
 
 
-def evaluate(train: Samples, validation: Samples, test: Samples, kind: Kind, seed: int = 0, bootstrap: int = 1000) -> Evaluation:
+def evaluate(
+    train: Samples, validation: Samples, test: Samples, kind: Kind, seed: int = 0, bootstrap: int = 1000, leakage: bool = True
+) -> Evaluation:
     """Probe one representation: fit on train, choose on validation, report on test with 95 % bootstrap intervals.
 
     Args:
@@ -30,6 +32,7 @@ def evaluate(train: Samples, validation: Samples, test: Samples, kind: Kind, see
         kind: of the condition. Categorical leaks are accuracies; continuous ones R^2, and MSE in its own units (mean over columns).
         seed: of the carved validation split, the non-linear probe and the bootstrap.
         bootstrap: the number of resamples of the test split.
+        leakage: whether to look for the condition at all; labels alone are much quicker.
 
     Returns:
         {"accuracy": {"linear", "knn"}, "leakage": {"linear": {"r2", "mse"}, "nonlinear": {"r2", "mse"}, "baseline_mse"}, "how": {...}},
@@ -49,7 +52,7 @@ def evaluate(train: Samples, validation: Samples, test: Samples, kind: Kind, see
     probing = _Probing(scale(train.features), scale(validation.features), scale(test.features), seed, how)
 
     measures = _label_measures(probing, train, validation, test)
-    if _varies(train.condition) and _varies(test.condition):
+    if leakage and _varies(train.condition) and _varies(test.condition):
         leaks = _category_leaks if kind == "categorical" else _number_leaks
         measures |= leaks(probing, train.condition, validation.condition, test.condition)
     sizes = {"train": len(train), "validation": len(validation), "test": len(test), "bootstrap": bootstrap, "seed": seed}

@@ -12,9 +12,10 @@ from torch import nn
 from cclk.models.encoder import Encoder
 from cclk.models.lenet import LeNet5
 from cclk.models.mlp import MLP
+from cclk.models.mobilenet import MobileNetFeatures
 from cclk.models.resnet import ResNet
 
-ENCODERS = ("lenet5", "resnet18", "resnet34", "resnet50", "mlp")
+ENCODERS = ("lenet5", "resnet18", "resnet34", "resnet50", "mobilenetv2", "mlp")
 
 
 def build_encoder(name: str, *, channels: int, size: int, **options: Any) -> Encoder:
@@ -22,6 +23,7 @@ def build_encoder(name: str, *, channels: int, size: int, **options: Any) -> Enc
 
     - "lenet5": 32 pixels, 84 features.
     - "resnet18", "resnet34", "resnet50": options `stem` ("cifar" or "imagenet"), `width` (64) and `blocks`, such as (1, 1, 1, 1).
+    - "mobilenetv2": 1280 features; options `pretrained` (begin with the ImageNet weights) and `resize` (pixels to scale pictures to first).
     - "mlp": vectors of length `channels`, size ignored; option `hidden`, the widths of its layers.
     - "package.module:factory": any function or class that gives an `nn.Module`. It gets the options, and `channels` and `size` if it
       has arguments of these names. Size 0 says that the data are vectors.
@@ -44,6 +46,9 @@ def build_encoder(name: str, *, channels: int, size: int, **options: Any) -> Enc
         case "resnet18" | "resnet34" | "resnet50":
             _check(name, options, ("stem", "width", "blocks"))
             return Encoder(ResNet(channels, depth=int(name[-2:]), **options), channels=channels, size=size)
+        case "mobilenetv2":
+            _check(name, options, ("pretrained", "resize"))
+            return Encoder(MobileNetFeatures(channels, **options), channels=channels, size=size)
         case "mlp":
             _check(name, options, ("hidden",))
             return Encoder(MLP(channels, **options), channels=channels, size=0)

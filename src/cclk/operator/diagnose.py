@@ -89,11 +89,17 @@ def diagnose(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Sol
     return Diagnosis(size, mass, dead, negatives / len(table) ** 2, rank, found.solver, found.reason, healthy, verdict)
 
 
-def partners_of(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "loo") -> Tensor:
-    """The effective partners of each anchor alone, (n,): the part of a diagnosis that is cheap enough for every logged step."""
+def partners_of(
+    kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "loo", anchors: int | None = None
+) -> Tensor:
+    """The effective partners of each anchor alone, (n,): the part of a diagnosis that is cheap enough for every logged step.
+
+    Args:
+        anchors: how many of the first samples are anchors; all by default. The others are partners only.
+    """
     table = as_condition(condition)
     kernel.ensure_fitted(table)
-    return _look(weigh(kernel, table, ridge, solver, weights, torch.float64), len(table))[0]
+    return _look(weigh(kernel, table, ridge, solver, weights, torch.float64), len(table) if anchors is None else anchors)[0]
 
 
 def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:

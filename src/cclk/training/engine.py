@@ -12,7 +12,8 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,13 +25,18 @@ from torch import Tensor
 import cclk
 from cclk import augment
 from cclk.files import replace_file, replace_text
+from cclk.kernels import Kernel
 from cclk.operator.diagnose import partners_of
 from cclk.training import files, methods
 from cclk.training.display import Display
 from cclk.training.files import RunError
+from cclk.training.loading import Loader
+from cclk.training.momentum import Momentum
+from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
-from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, Run, load_dataset, network_for, read_metrics
+from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, Run, load_dataset, read_metrics
 from cclk.training.settings import Settings
+from cclk.training.watch import Watch as Watch
 
 KEPT = 2
 """How many checkpoints are kept."""
@@ -44,15 +50,15 @@ class Interrupted(Exception):  # noqa: N818 (it is no error)
         self.signum = signum
 
 
-def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False) -> Run:
-    """Train from the beginning into a new folder."""
+def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False, watch: Watch | None = None) -> Run:
+    """Train from the beginning into a new folder; a watch measures on the way."""
     fabric = _launch(settings)
     occupied = (folder / SETTINGS).exists()
     fabric.barrier()  # everyone has looked before anyone writes
     if occupied:
         raise RunError(f"{folder} holds a run already: go on with --resume, or choose another --out")
     files.make_folder(folder / CHECKPOINTS)
-    training = Training(settings, folder, quiet, fabric)
+    training = Training(settings, folder, quiet, fabric, watch)
     # Written once everything could be built: a rejected run leaves its folder free for the corrected one.
     if fabric.global_rank == 0:
         about = {"version": cclk.__version__, "command": command}
@@ -61,10 +67,10 @@ def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = 
     return training.run()
 
 
-def resume(folder: Path, *, quiet: bool = False) -> Run:
+def resume(folder: Path, *, quiet: bool = False, watch: Watch | None = None) -> Run:
     """Go on from the newest checkpoint of a folder, or from the beginning if there is none yet."""
     settings = Run(folder).settings
-    return Training(settings, folder, quiet, _launch(settings)).run()
+    return Training(settings, folder, quiet, _launch(settings), watch).run()
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -79,9 +85,9 @@ def total_steps(settings: Settings, steps_per_epoch: int) -> int:
 class Training:
     """One run under way: what is built once, and `step`."""
 
-    def __init__(self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None) -> None:
+    def __init__(self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None, watch: Watch | None = None) -> None:
         _steady_memory()
-        self.settings, self.folder = settings, folder
+        self.settings, self.folder, self.watch = settings, folder, watch
         self.fabric = _launch(settings) if fabric is None else fabric
         self.dataset = load_dataset(settings)
         self.method = methods.build(settings, self.dataset)
@@ -94,19 +100,30 @@ class Training:
         optim = settings.optim
         optimizer = build_optimizer(optim.optimizer, network, optim.lr, weight_decay=optim.weight_decay, momentum=optim.momentum)
         self.plain_network = network
+        self.momentum = Momentum(network, self.method, settings, self.fabric.device) if settings.train.queue else None
         self.network, self.optimizer = self.fabric.setup(network, optimizer)
+        bounds = [settings.train.batch_size * rank // self.fabric.world_size for rank in range(self.fabric.world_size + 1)]
+        self.counts = [stop - start for start, stop in pairwise(bounds)]
+        """How many rows of a batch each process has."""
+        self.mine = slice(bounds[self.fabric.global_rank], bounds[self.fabric.global_rank + 1])
+        self.loader = Loader(self.dataset.train.x, lambda step: self.method.sampler.batch(step)[self.mine], self.total)
         self.display = Display(self.total, quiet or self.fabric.global_rank > 0)
 
     def run(self) -> Run:
         start = self._restore()
-        with _signals() as caught, self.display, Metrics(self.folder, start, write=self.fabric.global_rank == 0) as metrics:
+        writes = self.fabric.global_rank == 0
+        with _signals() as caught, closing(self.loader), self.display, Metrics(self.folder, start, writes) as metrics:
             self.display.begin(f"{self.settings.method} on {self.dataset.name}", start)
             clock = Clock(start)
             for step in range(start, self.total):
                 loss = self.step(step)
                 done = step + 1
-                if done % self.settings.train.log_every == 0 or done == self.total:
+                watched = self.watch is not None and self.watch.due(done, self.total)
+                if watched or done % self.settings.train.log_every == 0 or done == self.total:
                     line = self._line(done, float(loss), clock)
+                    if watched:
+                        line |= self._look(line)
+                        clock.restart(done)
                     metrics.add(line)
                     self.display.show(line)
                 if done % self.settings.train.checkpoint_every == 0 or done == self.total or caught:
@@ -114,28 +131,32 @@ class Training:
                     self._save(done)
                 if caught and done < self.total:
                     raise Interrupted(caught[0], done, self.folder)
-        if self.fabric.global_rank == 0:
+        if writes:
             self._export()
         return Run(self.folder)
 
     def step(self, step: int) -> Tensor:
         """One whole step: load, augment, forward, loss, backward, update. Returns the loss, detached."""
         settings, fabric = self.settings, self.fabric
-        rows = self.method.sampler.batch(step)
-        first, last = len(rows) * fabric.global_rank // fabric.world_size, len(rows) * (fabric.global_rank + 1) // fabric.world_size
-        mine = rows[first:last]
-        x = self.dataset.train.x[mine].to(fabric.device)
-        views = [self.augmentation(x, _generator(settings.seed, step, view), first=first, of=len(rows)) for view in (0, 1)]
-        projections = self.network(torch.cat(views))
-        one, two = projections.chunk(2)
-        condition = self.method.condition
-        loss = self.method.loss(one, two, None if condition is None else condition[mine].to(fabric.device))
+        self.rows = rows = self.method.sampler.batch(step)
+        x = self.loader.load(step).to(fabric.device)
+        views = torch.cat(
+            [self.augmentation(x, _generator(settings.seed, step, view), first=self.mine.start, of=len(rows)) for view in (0, 1)]
+        )
+        projections = self.network(views)
+        condition = None if self.method.condition is None else self.method.condition[rows[self.mine]].to(fabric.device)
+        if self.momentum is None:
+            loss = self.method.loss(*projections.chunk(2), condition)
+        else:
+            loss = self.momentum.loss(projections, views, condition, rows, self.counts)
         rate = self._rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
         fabric.backward(loss)
         self.optimizer.step()
+        if self.momentum is not None:
+            self.momentum.follow(self.plain_network)
         return loss.detach()  # type: ignore[no-any-return]
 
     def _rate(self, step: int) -> float:
@@ -157,11 +178,24 @@ class Training:
         if report is not None:
             line["floored"] = float(report.floored)
         if self.method.kernel is not None and self.method.condition is not None:
-            batch = self.method.condition[self.method.sampler.batch(step - 1)]
-            chosen = self.settings.loss
-            found = partners_of(self.method.kernel, batch, chosen.ridge, chosen.solver, weights=chosen.weights)
-            line["effective_partners"] = round(float(found.median()), 2)
+            line["effective_partners"] = round(self._partners(self.method.kernel, self.method.condition), 2)
         return line
+
+    def _partners(self, kernel: Kernel, condition: Tensor) -> float:
+        """How many partners the median anchor of the last step had in effect, in its batch and in the queue."""
+        seen = self.rows if self.momentum is None else torch.cat([self.rows, self.momentum.used])
+        chosen = self.settings.loss
+        found = partners_of(kernel, condition[seen], chosen.ridge, chosen.solver, weights=chosen.weights, anchors=len(self.rows))
+        return float(found.median())
+
+    def _look(self, line: dict[str, Any]) -> dict[str, float]:
+        """What the watch measures; one process looks for all, who meet again in the next step."""
+        if self.watch is None or self.fabric.global_rank > 0:
+            return {}
+        found = self.watch.look(self.plain_network)
+        for name in found.keys() & line.keys():
+            raise ValueError(f"the watch measures {name!r}, which is in the metrics already: choose another name")
+        return found
 
     def _save(self, step: int) -> None:
         if self.fabric.global_rank != 0:
@@ -172,6 +206,8 @@ class Training:
             "optimizer": self.optimizer.optimizer.state_dict(),
             "loss": self.method.loss.state_dict(),
         }
+        if self.momentum is not None:
+            content["momentum"] = self.momentum.state_dict()
         files.write_checkpoint(_checkpoint(self.folder, step), content)
         for old in _checkpoints(self.folder)[:-KEPT]:
             old.unlink(missing_ok=True)
@@ -185,6 +221,8 @@ class Training:
             self.plain_network.load_state_dict(content["network"])
             self.optimizer.optimizer.load_state_dict(content["optimizer"])
             self.method.loss.load_state_dict(content["loss"])
+            if self.momentum is not None:
+                self.momentum.load_state_dict(content["momentum"])
         except (KeyError, RuntimeError, ValueError) as error:
             raise RunError(f"{found[-1]} does not fit the settings of its run: {str(error).splitlines()[0]}") from error
         step: int = content["step"]
@@ -248,10 +286,12 @@ class Clock:
         self.step, self.time = step, time.perf_counter()
 
     def speed(self, step: int) -> float:
-        now = time.perf_counter()
-        steps, seconds = step - self.step, now - self.time
-        self.step, self.time = step, now
+        steps, seconds = step - self.step, time.perf_counter() - self.time
+        self.restart(step)
         return steps / max(seconds, 1e-9)
+
+    def restart(self, step: int) -> None:
+        self.step, self.time = step, time.perf_counter()
 
 
 def _generator(seed: int, step: int, view: int) -> torch.Generator:

@@ -16,6 +16,10 @@ class RunError(ValueError):
     """A run folder that cannot be used; the message is one line that says what to do."""
 
 
+class Stopped(Exception):  # noqa: N818 (it is no error)
+    """A signal stopped several runs; what was finished is kept, what was under way is saved."""
+
+
 def write_json(path: Path, content: object) -> None:
     replace_text(path, json.dumps(content, indent=2) + "\n")
 

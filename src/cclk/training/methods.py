@@ -37,13 +37,15 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     if settings.method == "hardneg-cclk":
         return Method(_loss(settings, kernel), sampler, None, kernel)
     if kernel is not None:
-        kernel.fit(condition, batch_size=settings.train.batch_size)
+        kernel.fit(condition, batch_size=settings.train.batch_size + settings.train.queue)
     return Method(_loss(settings, kernel), sampler, condition if clusters is None else clusters, kernel)
 
 
 def scaled(settings: Settings, dataset: Dataset) -> Tensor:
     """The training condition in the units the kernel sees: each continuous column divided by its standard deviation."""
     condition = dataset.train.condition
+    if dataset.condition_kind != "categorical":
+        condition = condition * settings.data.condition_scale
     if not settings.data.standardise or dataset.condition_kind == "categorical":
         return condition
     spread = condition.std(dim=0)
@@ -73,7 +75,8 @@ def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
 def _loss(settings: Settings, kernel: kernels.Kernel | None) -> ContrastiveLoss:
     loss = settings.loss
     common: dict[str, Any] = {
-        "temperature": loss.temperature, "views": loss.views, "symmetric": loss.symmetric, "gather_distributed": True,
+        "temperature": loss.temperature, "views": loss.views, "gather_distributed": True,
+        "symmetric": loss.symmetric and not settings.train.queue,  # with keys, each way is a loss of its own
     }  # fmt: skip
     conditional: dict[str, Any] = {"kernel": kernel, "ridge": loss.ridge, "solver": loss.solver, "weights": loss.weights, **common}
     match settings.method:
@@ -93,18 +96,29 @@ def _loss(settings: Settings, kernel: kernels.Kernel | None) -> ContrastiveLoss:
 
 
 def _clusters(settings: Settings, dataset: Dataset, condition: Tensor) -> Tensor:
-    """K-means clusters of numbers; categories are clusters already."""
-    if dataset.condition_kind == "categorical":
-        return torch.unique(dataset.train.condition, dim=0, return_inverse=True)[1]  # type: ignore[no-any-return]
+    """K-means clusters of numbers; categories are clusters already, and so are outcomes if the settings say so."""
+    count = settings.loss.clusters
+    if dataset.condition_kind == "categorical" or count == "outcomes":
+        outcomes, clusters = torch.unique(dataset.train.condition, dim=0, return_inverse=True)
+        if len(outcomes) == len(clusters) and settings.method == "fair-infonce":
+            raise SettingsError(
+                f"loss.clusters is 'outcomes', but no two rows of {dataset.name} have the same: give a number of k-means clusters"
+            )
+        return clusters  # type: ignore[no-any-return]
     from cclk.data.clusters import kmeans
 
-    return kmeans(condition, settings.loss.clusters, settings.seed)
+    return kmeans(condition, count, settings.seed)
 
 
 def _sampler(settings: Settings, dataset: Dataset, condition: Tensor, clusters: Tensor | None) -> BatchSampler:
     rows, size, seed = len(dataset.train), settings.train.batch_size, settings.seed
     if size > rows:
         raise SettingsError(f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at most {rows}")
+    if size + settings.train.queue > rows:
+        raise SettingsError(
+            f"train.queue is {settings.train.queue}, but {dataset.name} has {rows} training rows: "
+            f"beside a batch of {size}, choose at most {rows - size}"
+        )
     chosen = settings.train.sampler
     if chosen == "auto":
         chosen = "uniform" if clusters is None else "clusters"

@@ -15,40 +15,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cclk import data
 from cclk.data.dataset import Dataset, Split
-from cclk.models import build_encoder, build_head
 from cclk.training import files
 from cclk.training.files import RunError
+from cclk.training.network import Network, embed, network_for
 from cclk.training.settings import Settings, parse
 
 SETTINGS, METRICS, ENCODER, CHECKPOINTS = "settings.json", "metrics.jsonl", "encoder.safetensors", "checkpoints"
-
-
-class Network(nn.Module):
-    """Encoder and projection head."""
-
-    def __init__(self, settings: Settings, channels: int, size: int) -> None:
-        super().__init__()
-        model = settings.model
-        # Initial weights are a function of the seed; nobody's random state is touched.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            self.encoder = build_encoder(model.encoder, channels=channels, size=size, **model.encoder_options)
-            self.head = build_head(model.head, self.encoder.width, model.projection)
-
-    def forward(self, batch: Tensor) -> Tensor:
-        projection: Tensor = self.head(self.encoder(batch))
-        return projection
-
-
-def network_for(settings: Settings, dataset: Dataset) -> Network:
-    """An untrained network for samples of this shape."""
-    shape = dataset.train.x.shape[1:]
-    return Network(settings, channels=shape[0], size=shape[-1] if len(shape) == 3 else 0)
 
 
 def load_dataset(settings: Settings) -> Dataset:
@@ -111,23 +87,9 @@ class Run:
         """What was logged."""
         return read_metrics(self.folder / METRICS)
 
-    @torch.inference_mode()
-    def embed(self, split: Split, batch_size: int = 1000) -> tuple[Tensor, Tensor]:
+    def embed(self, split: Split) -> tuple[Tensor, Tensor]:
         """Features of the encoder (n, width) and their projections (n, d), of the samples as they are."""
-        features, projections = [], []
-        for start in range(0, len(split), batch_size):
-            encoded = self.network.encoder(as_input(split.x[start : start + batch_size]))
-            features.append(encoded)
-            projections.append(self.network.head(encoded))
-        if not features:
-            width = self.network.encoder.width
-            return torch.empty(0, width), torch.empty(0, self.settings.model.projection)
-        return torch.cat(features), torch.cat(projections)
-
-
-def as_input(x: Tensor) -> Tensor:
-    """Samples as the encoder takes them: pictures in 0..1, vectors as they are."""
-    return x.float().div_(255) if x.dtype == torch.uint8 else x.float()
+        return embed(self.network, split)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

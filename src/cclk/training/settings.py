@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -35,6 +35,7 @@ class DataSettings(Section):
     data_dir: Path | None = Field(None, description="where dataset files are; default: CCLK_DATA, else ~/.cache/cclk")
     holdout: int | None = Field(None, ge=0, description="training rows moved to the validation split; default: the dataset's own")
     dataset_options: dict[str, Any] = Field({}, description="options of the dataset itself")
+    condition_scale: float = Field(1.0, gt=0, description="the condition is multiplied by it, as if measured in other units")
     standardise: bool = Field(True, description="scale each continuous condition column to unit variance on the training split")
 
 
@@ -72,7 +73,9 @@ class LossSettings(Section):
     symmetric: bool = Field(True, description="both views are anchors")
     beta: float = Field(1.0, ge=0, description="hardness of hardneg-infonce")
     tau_plus: float = Field(0.1, ge=0, lt=1, description="assumed share of false negatives of hardneg-infonce")
-    clusters: int = Field(10, ge=1, description="k-means clusters of the cluster baselines")
+    clusters: Annotated[int, Field(ge=1)] | Literal["outcomes"] = Field(
+        10, description="k-means clusters of the cluster baselines; outcomes: every distinct outcome of the condition is one"
+    )
 
 
 class OptimSettings(Section):
@@ -96,6 +99,8 @@ class TrainSettings(Section):
         "auto", description="local: groups of neighbours in the condition; auto: clusters for the cluster baselines, else uniform"
     )
     group: int = Field(16, ge=1, description="neighbours per group of the local sampler")
+    queue: int = Field(0, ge=0, description="samples whose past keys, by a momentum encoder, are partners beside the batch; 0: none")
+    ema: float = Field(0.99, ge=0, lt=1, description="how slowly the momentum encoder follows: the share of its weights kept each step")
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
     devices: int = Field(1, ge=1, description="processes on this machine")
@@ -138,7 +143,7 @@ def load(source: Path | None = None, preset: str | None = None, overrides: Mappi
     """Settings from a preset or a TOML file, with some replaced by name.
 
     Args:
-        overrides: setting name, such as "lr" or "train.lr", to its value; text is read as TOML (`0.1`, `true`, `{ width = 16 }`).
+        overrides: setting name ("lr", "optim.lr" or "optim:lr") to its value; text is read as TOML (`0.1`, `true`, `{ width = 16 }`).
     """
     if source is not None and preset is not None:
         raise SettingsError("give a settings file or --preset, not both")
@@ -169,18 +174,25 @@ def parse(tree: Mapping[str, Any], where: str = "settings") -> Settings:
     try:
         return Settings.model_validate(dict(tree))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"] if part not in ("auto", "median", "float", "literal['auto','median']"))
+        found = error.errors()
+        first, name = found[0], _name(found[0])
         if first["type"] == "extra_forbidden":
             known = [f"{section}.{key}" if section else key for key, section, _ in places()]
             raise SettingsError(f"{where}: there is no setting {name!r}{_meant(name, known)}") from None
-        told = first["msg"].removeprefix("Value error, ")
+        # A setting that takes a number or a word fails once for each.
+        faults = [fault["msg"].removeprefix("Value error, ") for fault in found if _name(fault) == name]
+        told = ", or ".join(fault[0].lower() + fault[1:] for fault in faults)
         given = "" if isinstance(first["input"], dict | BaseModel) else f", not {first['input']!r}"
-        raise SettingsError(f"{where}: {name}: {told[0].lower()}{told[1:]}{given}") from None
+        raise SettingsError(f"{where}: {name}: {told}{given}") from None
+
+
+def _name(fault: Mapping[str, Any]) -> str:
+    """The setting a fault is about: a section and a name, without the alternatives of its type."""
+    return ".".join(str(part) for part in fault["loc"][:2])
 
 
 def _put(tree: dict[str, Any], name: str, value: object) -> None:
-    name = name.replace("-", "_")
+    name = name.replace("-", "_").replace(":", ".")
     section, _, key = name.rpartition(".")
     found = [(place, inner) for inner, place, _ in places() if inner == key and section in ("", place)]
     if not found:

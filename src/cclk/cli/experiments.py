@@ -1,0 +1,155 @@
+"""The commands about experiments: run them, show their results, and sweep a setting."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markdown import Markdown
+
+from cclk.experiments import EXPERIMENTS, Pool, Size, experiment
+from cclk.experiments import reproduce as run_grid
+from cclk.experiments import results as files
+from cclk.experiments.figures import draw
+from cclk.experiments.sweep import DEFAULT, Knob, flat
+from cclk.experiments.sweep import sweep as plan_sweep
+from cclk.experiments.tables import markdown
+from cclk.files import replace_text
+from cclk.training.settings import SettingsError, load
+
+_RESULTS = Parameter(help="folder of the results files")
+_RUNS = Parameter(help="folder of the runs, which an interrupted grid goes on from")
+_WORKERS = Parameter(help="runs at a time; default: one per core, each with one thread, or one where there is a GPU")
+_QUIET = Parameter(negative="", help="show nothing but errors")
+
+
+def reproduce(
+    names: Annotated[list[str], Parameter(help=f"all, or any of {', '.join(EXPERIMENTS)}", negative="")],
+    /,
+    *,
+    size: Annotated[Size, Parameter(help="paper: the paper's own, for GPUs; cpu: hours on two cores; smoke: seconds")] = "cpu",
+    seeds: Annotated[int | None, Parameter(help="how many; default: the experiment's own")] = None,
+    only: Annotated[str, Parameter(help='only the cells with this in "method, dataset or recipe", such as InfoNCE')] = "",
+    workers: Annotated[int | None, _WORKERS] = None,
+    results: Annotated[Path, _RESULTS] = Path("results"),
+    runs: Annotated[Path, _RUNS] = Path("runs/reproduce"),
+    data_dir: Annotated[str | None, Parameter(help="where dataset files are")] = None,
+    quiet: Annotated[bool, _QUIET] = False,
+) -> None:
+    """Run experiments of the paper with all their methods, and print them beside the paper's figures.
+
+    `cclk reproduce fair --size cpu`
+
+    A result is kept in RESULTS/NAME.json. What it holds already is not run again, so that an interrupted grid goes on, and more
+    seeds can be added. `cclk results` renders all of them.
+    """
+    chosen = list(EXPERIMENTS) if names == ["all"] else names
+    found = [experiment(name) for name in chosen]
+    _positive(seeds=seeds, workers=workers)
+    with Pool(workers) as pool:
+        for one in found:
+            content = run_grid(
+            one, size, pool, results_folder=results, runs_folder=runs, command=_command(one.name, size, seeds), seeds=seeds,
+            overrides={"data_dir": data_dir} if data_dir else {}, only=only, quiet=quiet,
+        )  # fmt: skip
+            _show(content, quiet)
+
+
+def results(
+    folder: Annotated[Path, _RESULTS] = Path("results"),
+    *,
+    out: Annotated[Path | None, Parameter(help="Markdown file to write; default: print it")] = None,
+    quiet: Annotated[bool, _QUIET] = False,
+) -> None:
+    """Render the results of all experiments as Markdown, with their pictures beside it.
+
+    `cclk results --out docs/results.md`
+
+    In a file that exists, only what stands between `<!-- NAME -->` and `<!-- end -->` is replaced, so that words around it are kept.
+    """
+    if not folder.is_dir():
+        raise SettingsError(f"there is no folder {folder}: run an experiment first, such as cclk reproduce fair --size smoke")
+    found = {content["experiment"]: content for content in map(files.read, files.experiments_in(folder)) if content["size"] != "smoke"}
+    if not found:
+        raise SettingsError(f"{folder} holds no results of experiments at size cpu or paper: run cclk reproduce first")
+    ordered = [name for name in EXPERIMENTS if name in found] + [name for name in found if name not in EXPERIMENTS]
+    if out is None:
+        print("\n".join(markdown(found[name]) for name in ordered))
+        return
+    pictures = {name: draw(found[name], out.parent / "figures") for name in ordered}
+    replace_text(
+        out,
+        render({name: found[name] for name in ordered}, pictures, out.read_text(encoding="utf-8") if out.exists() else None, out.parent),
+    )
+    if not quiet:
+        Console(stderr=True).print(f"written: {out}", highlight=False)
+
+
+def render(found: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, list[Path]], before: str | None, folder: Path) -> str:
+    """The page: a block for each result, in place of the one of the same name in the page as it was."""
+    page = "# Results\n\n" + "".join(f"<!-- {name} -->\n<!-- end -->\n\n" for name in found) if before is None else before
+    for name, content in found.items():
+        shown = "\n".join(f"![{content['title']}]({path.relative_to(folder).as_posix()})" for path in pictures.get(name, []))
+        block = f"<!-- {name} -->\n{markdown(content).rstrip()}\n" + (f"\n{shown}\n" if shown else "") + "<!-- end -->"
+        pattern = re.compile(rf"<!-- {re.escape(name)} -->\n.*?<!-- end -->", re.DOTALL)
+        page = pattern.sub(lambda _, block=block: block, page) if pattern.search(page) else f"{page.rstrip()}\n\n{block}\n"  # type: ignore[misc]
+    return page
+
+
+def sweep(
+    *,
+    over: Annotated[list[str] | None, Parameter(help="METHOD:SETTING=VALUE,VALUE,...; may be given several times", negative="")] = None,
+    preset: Annotated[str | None, Parameter(help="settings that all methods start from")] = None,
+    config: Annotated[Path | None, Parameter(help="TOML file with such settings, instead of a preset")] = None,
+    name: Annotated[str, Parameter(help="of the result")] = "sweep",
+    seeds: Annotated[int, Parameter(help="runs of each value")] = 1,
+    test: Annotated[bool, Parameter(negative="", help="measure on the test split instead of the validation split")] = False,
+    workers: Annotated[int | None, _WORKERS] = None,
+    results: Annotated[Path, _RESULTS] = Path("results"),
+    runs: Annotated[Path, _RUNS] = Path("runs/reproduce"),
+    quiet: Annotated[bool, _QUIET] = False,
+    **others: Annotated[str, Parameter(help="any setting by its name, such as --steps 300", show=False)],
+) -> None:
+    """Draw the frontier: accuracy against what leaks of the condition, for every method over values of one of its settings.
+
+    `cclk sweep --preset colormnist-fair --over fair-cclk:partners=1.5,3,12 --over infonce:lr=3e-4,1e-3`
+
+    The knob that trades accuracy for leakage is `partners`: how many like samples the median anchor of Fair-CCLK is compared with.
+    Few: the condition goes, as far as batch and noise allow. Nearly all of the batch: plain InfoNCE. Writes RESULTS/NAME.json and
+    RESULTS/NAME.svg.
+    """
+    _positive(seeds=seeds, workers=workers)
+    if name in EXPERIMENTS:
+        raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
+    common = flat(load(config, preset, others))
+    split = "test" if test else "validation"
+    planned = plan_sweep(name, [Knob.read(text) for text in over or DEFAULT], common, seeds, split)
+    command = shlex.join(["cclk", *sys.argv[1:]])
+    with Pool(workers) as pool:
+        content = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)
+    drawn = draw(content, results)
+    _show(content, quiet)
+    if not quiet:
+        Console(stderr=True).print(f"written: {files.path_of(results, name, 'cpu')}, {', '.join(map(str, drawn))}", highlight=False)
+
+
+def _show(content: Mapping[str, Any], quiet: bool) -> None:
+    if not quiet:
+        Console().print(Markdown(markdown(content)))
+
+
+def _command(name: str, size: str, seeds: int | None) -> str:
+    """The command that gives this result, without what only concerns the machine it runs on."""
+    return f"cclk reproduce {name} --size {size}" + (f" --seeds {seeds}" if seeds else "")
+
+
+def _positive(**numbers: int | None) -> None:
+    for name, value in numbers.items():
+        if value is not None and value < 1:
+            raise SettingsError(f"--{name} is {value}: it must be at least 1")

@@ -1,0 +1,117 @@
+"""One run of a grid, in a process of its own: train, measure, and give back numbers."""
+
+from __future__ import annotations
+
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+import cclk
+from cclk.data.dataset import Dataset
+from cclk.experiments.measure import Embed, Measure, measure
+from cclk.experiments.plan import Overrides
+from cclk.experiments.results import key_of
+from cclk.training import engine
+from cclk.training.run import SETTINGS, Run, load_dataset
+from cclk.training.settings import load
+from cclk.training.watch import Watch
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one run needs to know."""
+
+    title: str
+    settings: Overrides
+    seed: int
+    split: Literal["test", "validation"]
+    measures: tuple[Measure, ...]
+    watch: int = 0
+    choice: int | None = None
+    """Which of the cell's choices this run tries."""
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", key_of(self.settings, self.split, self.seed))
+
+
+_stopped: list[int] = []
+"""Signals that came while there was no run to stop."""
+
+
+def start(threads: int) -> None:
+    """Prepare a worker process, which is born deaf to Ctrl-C: one that comes before its first run stops that run."""
+    signal.signal(signal.SIGINT, lambda number, _: _stopped.append(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    torch.set_num_threads(threads)
+    warnings.simplefilter("ignore", cclk.CclkWarning)  # a grid holds settings that are bad on purpose
+
+
+def run(job: Job, folder: Path) -> dict[str, Any] | None:
+    """Train (or go on with) the run in its folder and measure it; None if a signal stopped it, which is saved."""
+    try:
+        with _stoppable():
+            return None if _stopped else _run(job, folder)
+    except (engine.Interrupted, KeyboardInterrupt):
+        return None
+    except ValueError as error:
+        raise ValueError(f"{job.title}, seed {job.seed}: {error}") from error
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Signals end what is done here; training, which is begun in it, saves itself first."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(job: Job, folder: Path) -> dict[str, Any]:
+    began = time.perf_counter()
+    place = folder / job.key
+    settings = load(overrides={**job.settings, "seed": job.seed})
+    watch = _watch(job, load_dataset(settings)) if job.watch else None
+    if (place / SETTINGS).exists():
+        done = engine.resume(place, quiet=True, watch=watch)
+    else:
+        done = engine.train(settings, place, command="cclk reproduce", quiet=True, watch=watch)
+    trained = time.perf_counter()
+    found: dict[str, Any] = {"key": job.key, "seed": job.seed, "split": job.split, "version": cclk.__version__}
+    if job.choice is not None:
+        found["choice"] = job.choice
+    found["measures"] = {
+        name: round(value, 6) for name, value in measure(done.dataset, done.embed, job.measures, job.split, job.seed).items()
+    }
+    curve = _curve(done)
+    if curve:
+        found["curve"] = curve
+    found["train_seconds"], found["measure_seconds"] = round(trained - began, 1), round(time.perf_counter() - trained, 1)
+    return found
+
+
+def _watch(job: Job, dataset: Dataset) -> Watch:
+    """Both accuracies on the validation split, every so many steps."""
+
+    def look(embed: Embed) -> dict[Measure, float]:
+        return measure(dataset, embed, ("accuracy", "knn"), "validation", job.seed)
+
+    return Watch(job.watch, lambda embed: {str(name): value for name, value in look(embed).items()})
+
+
+def _curve(run: Run) -> list[dict[str, float]]:
+    """What was seen on the way."""
+    return [
+        {"epoch": line["epoch"], "accuracy": round(line["accuracy"], 4), "knn": round(line["knn"], 4)}
+        for line in run.metrics()
+        if "accuracy" in line
+    ]

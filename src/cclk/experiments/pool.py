@@ -1,0 +1,99 @@
+"""Processes that run jobs side by side."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cclk.experiments import job as jobs
+from cclk.experiments.display import GridDisplay
+from cclk.experiments.job import Job
+from cclk.training.files import Stopped
+
+_GO_ON = "finished runs are kept and the others are saved: the same command goes on"
+
+
+class Pool:
+    """Worker processes, by default one per core, each with one thread, or one where there is a GPU.
+
+    A signal lets the jobs under way save themselves, and drops the others.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.workers = workers or (1 if torch.cuda.is_available() else cores)
+        self.threads = max(1, cores // self.workers)
+
+    def __enter__(self) -> Pool:
+        context = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=jobs.start, initargs=(self.threads,))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, todo: Sequence[Job], folder: Path, keep: Callable[[Job, dict[str, Any]], None], display: GridDisplay) -> None:
+        """Run jobs in folders of their own under `folder`; each result is given to `keep` as soon as it is there."""
+        waiting, under_way = list({job.key: job for job in todo}.values()), dict[Future[Any], tuple[Job, float]]()
+        display.begin(len(waiting))
+        with _interruptible() as interrupted:
+            while (waiting and not interrupted) or under_way:
+                while waiting and not interrupted and len(under_way) < self.workers:
+                    job = waiting.pop(0)
+                    under_way[self._hand_out(job, folder)] = (job, time.perf_counter())
+                display.working([job.title for job, _ in under_way.values()])
+                finished, _ = wait(under_way, timeout=1.0, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    job, began = under_way.pop(future)
+                    try:
+                        found = future.result()
+                    except BrokenProcessPool:
+                        if not interrupted:
+                            raise ValueError(f"the process of {job.title}, seed {job.seed} was killed (out of memory?): {_GO_ON}") from None
+                        found = None
+                    if found is None:
+                        interrupted.append(True)
+                    else:
+                        keep(job, found)
+                        display.finished(job.title, job.seed, found["measures"], time.perf_counter() - began)
+        if interrupted:
+            raise Stopped(f"stopped; {_GO_ON}")
+
+    def _hand_out(self, job: Job, folder: Path) -> Future[Any]:
+        """The first job starts the workers, who would die of a Ctrl-C before they know what to do with it: it waits for them."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self.pool.submit(jobs.run, job, folder)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[bool]]:
+    """Ctrl-C reaches the workers too, which save their runs; here it only ends the handing out of jobs."""
+    caught: list[bool] = []
+
+    def note(*_: object) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(True)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread
+        before = {}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,38 @@
+"""What makes removal work on ColorMNIST: the recipe, with one thing changed at a time. Measured on held-out training digits only."""
+
+from __future__ import annotations
+
+from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
+from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_RECIPE, FAIR_SMOKE, LEAKS
+
+STUDIES: dict[str, dict[str, Overrides]] = {
+    "weights": {way: {"weights": way} for way in ("nw", "loo", "release", "paper")},
+    "bandwidth, effective partners": {f"{partners:g}": {"partners": partners} for partners in (1.5, 3.0, 12.0, 48.0)},
+    "batches": {"uniform": {"sampler": "uniform"}} | {f"groups of {group}": {"group": group} for group in (8, 16, 32, 64)},
+    "batch size": {f"{size}": {"batch_size": size} for size in (128, 256, 512)},
+    "queue of a momentum encoder": {f"{rows:,}": {"queue": rows, "ema": 0.5} for rows in (1024, 4096)},
+    "learning rate": {f"{lr:g}": {"lr": lr} for lr in (1e-3, 3e-3, 6e-3)},
+    "warm-up, epochs": {f"{epochs}": {"warmup": epochs} for epochs in (0, 2)},
+    "optimiser": {
+        "AdamW": {},
+        "AdamW without decay": {"weight_decay": 0.0},
+        "SGD": {"optimizer": "sgd", "lr": 0.1, "weight_decay": 1e-4},
+        "LARS": {"optimizer": "lars", "lr": 1.5, "weight_decay": 1e-4},
+    },
+    "temperature": {f"{t:g}": {"temperature": t} for t in (0.05, 0.2, 0.5)},
+    "crops": {f"{low:.0%} to 100 %": {"augmentation_options": {"crop": [low, 1.0]}} for low in (0.08, 0.25, 0.6)},
+}
+
+
+def plan(size: Size) -> Plan:
+    """Every study; one seed, for what is sought are large effects."""
+    smoke = size == "smoke"
+    budget = FAIR_SMOKE if smoke else FAIR_BUDGET
+    cells = []
+    for study, variants in STUDIES.items():
+        for name, change in list(variants.items())[: 1 if smoke else None]:
+            cells.append(Cell(name, study, {**FAIR_RECIPE, **change, **(budget if smoke else {})}))
+    return Plan(tuple(cells), seeds=1, common=budget, measures=LEAKS, split="validation", note="one thing changed at a time")
+
+
+EXPERIMENT = Experiment("fair-recipe", "What makes removal work", "beyond the paper", plan)

@@ -1,0 +1,52 @@
+"""How much the bandwidth of the RBF kernel matters: a fixed one, as in the paper, and the one that is fitted to the batch.
+
+A kernel with a fixed sigma^2 on a condition times s is that with sigma^2 / s^2 on the condition itself. The fitted one is run on conditions
+that really are s times as large.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
+from cclk.experiments.registry.recipes import CUB, DIGITS_SMOKE, FASHION
+from cclk.experiments.registry.weaksup import ATTRIBUTES
+
+PAPER = {1.0: (3.0, 1.5), 10.0: (30.9, 0.3), 100.0: (32.2, 0.4), 500.0: (32.0, 0.2), 1000.0: (24.4, 0.9)}
+SCALES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)
+FIXED, AUTO = "RBF, sigma² fixed", 'RBF, length_scale="auto"'
+
+
+def sigma(squared: float) -> Overrides:
+    """The paper's sigma^2 is 2 length_scale^2."""
+    return {"length_scale": round(math.sqrt(squared / 2), 6)}
+
+
+def plan(size: Size) -> Plan:
+    """The paper's grid on CUB; elsewhere the condition in units from 1e-3 to 1e3."""
+    shared: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "standardise": False}
+    if size == "paper":
+        cells = [Cell(FIXED, "CUB", {**CUB, **shared, **sigma(x)}, x=x, paper={"accuracy": figure}) for x, figure in PAPER.items()]
+        cells += [Cell(AUTO, "CUB", {**CUB, **shared}, x=x) for x in (1.0, 1000.0)]
+        return Plan(tuple(cells), seeds=3)
+    column, base, options, scales = (
+        ("digits, seven segments", DIGITS_SMOKE, {"segments": True}, (1e-3, 1e3))
+        if size == "smoke"
+        else ("Fashion-MNIST, noisy attributes", FASHION, ATTRIBUTES, SCALES)
+    )
+    rescaled = []
+    for scale in scales:
+        settings = {**base, **shared, "dataset_options": options, "condition_scale": scale}
+        rescaled += [Cell(FIXED, column, {**settings, **sigma(8.0)}, x=scale), Cell(AUTO, column, settings, x=scale)]
+    return Plan(
+        tuple(rescaled), seeds=1 if size == "smoke" else 3, note="sigma² = 8 is fixed while the condition is multiplied by 0.001 to 1,000"
+    )
+
+
+EXPERIMENT = Experiment(
+    "weaksup-bandwidth",
+    "WeaklySup-CCLK: the bandwidth",
+    "appendix, sigma² on CUB",
+    plan,
+    axis="the condition is multiplied by (paper: sigma²)",
+)

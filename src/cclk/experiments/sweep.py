@@ -1,0 +1,60 @@
+"""A sweep: every method over values of one of its settings, on one plane of accuracy and leakage."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
+from cclk.experiments.registry.recipes import LEAKS
+from cclk.training.settings import METHODS, Section, Settings, SettingsError, load
+
+DEFAULT = ("fair-cclk:partners=1.5,3,6,12,48,192", "fair-infonce:clusters=3,5,10,15,20", "infonce:temperature=0.05,0.1,0.2,0.5")
+"""How far Fair-CCLK looks for partners, from the nearest only to nearly everyone (which is InfoNCE); beside it the others' own knobs."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A method, one of its settings, and the values to try."""
+
+    method: str
+    setting: str
+    values: tuple[float, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Knob:
+        """From "method:setting=value,value,...".
+
+        >>> Knob.read("fair-cclk:partners=1.5,3")
+        Knob(method='fair-cclk', setting='partners', values=(1.5, 3))
+        """
+        method, _, rest = text.partition(":")
+        setting, _, listed = rest.partition("=")
+        try:
+            found = tomllib.loads(f"values = [{listed}]")["values"]
+        except tomllib.TOMLDecodeError:
+            found = []
+        if method not in METHODS or not setting or not found or not all(isinstance(value, int | float) for value in found):
+            raise SettingsError(f"--over {text!r} is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as {DEFAULT[0]}")
+        return cls(method, setting, tuple(found))
+
+
+def sweep(name: str, knobs: Sequence[Knob], common: Overrides, seeds: int, split: str) -> Experiment:
+    """The experiment of a sweep; wrong settings are told before anything runs."""
+    cells = []
+    for knob in knobs:
+        for value in knob.values:
+            settings = {**common, "method": knob.method, knob.setting: value}
+            load(overrides=settings)
+            cells.append(Cell(f"{knob.method} ({knob.setting})", "accuracy against leakage", settings, x=value))
+    plan = Plan(tuple(cells), seeds, measures=LEAKS, split="test" if split == "test" else "validation")
+    return Experiment(name, "The frontier of accuracy and leakage", "beyond the paper", lambda size: plan)
+
+
+def flat(settings: Settings) -> dict[str, object]:
+    """What was set of these settings, by name, but for the method and the seed: those a sweep sets itself."""
+    found: dict[str, object] = {}
+    for name, value in settings.model_dump(mode="json", exclude_unset=True).items():
+        found |= value if isinstance(getattr(settings, name), Section) else {name: value}
+    return {name: value for name, value in found.items() if name not in ("method", "seed")}

@@ -1,0 +1,160 @@
+"""Results for people: Markdown for the documentation and the terminal, every figure beside what was published."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cclk.experiments.measure import LOWER_IS_BETTER, WORDS, Measure
+
+Cell = Mapping[str, Any]
+Result = Mapping[str, Any]
+
+
+def values(cell: Cell, measure: Measure) -> list[float]:
+    """A measure of every finished run of a cell; accuracies in per cent, as the paper gives them."""
+    factor = 100 if measure in ("accuracy", "knn") else 1
+    return [factor * run["measures"][measure] for run in cell["runs"] if measure in run["measures"]]
+
+
+def told(found: Sequence[float], measure: Measure) -> str:
+    """Mean and spread.
+
+    >>> told([95.1, 95.3], "accuracy"), told([0.2], "linear_r2"), told([], "knn")
+    ('95.2 ± 0.1', '0.20', '-')
+    """
+    if not found:
+        return "-"
+    digits = 2 if measure.endswith("r2") else 1 if abs(statistics.mean(found)) < 1000 else 0
+    mean = f"{statistics.mean(found):,.{digits}f}"
+    return f"{mean} ± {statistics.stdev(found):,.{digits}f}" if len(found) > 1 else mean
+
+
+def markdown(result: Result) -> str:
+    """A whole result: what it is, its tables, and whether the paper's order holds."""
+    lines = [f"## {result['title']}", "", f"`{result['experiment']}`, {result['source']}. {_how(result)}", ""]
+    if "picture" in result:
+        partners = ", ".join(f"{name.removeprefix('W, ')} {value}" for name, value in result["picture"]["effective_partners"].items())
+        lines += [
+            f"`{result['picture']['kernel']}` on {result['picture']['dataset']}; effective partners of the median anchor: {partners}.",
+            "",
+        ]
+        return "\n".join(lines)
+    for column in dict.fromkeys(cell["column"] for cell in result["cells"]):
+        cells = [cell for cell in result["cells"] if cell["column"] == column]
+        curves = len({cell["row"] for cell in cells}) < len(cells)
+        lines += [f"**{column}**", "", *(_curves(cells, result) if curves else _rows(cells, result)), ""]
+        lines += _judged(cells, result)
+    lines += _choices(result)
+    return "\n".join(lines)
+
+
+def _how(result: Result) -> str:
+    note = f"{result['note'][0].upper()}{result['note'][1:]}. " if result.get("note") else ""
+    if "picture" in result:
+        return f"`{result['command']}`, cclk {result['version']}."
+    seeds = len(result["seeds"])
+    hours = result["process_seconds"] / 3600
+    split = "test" if result["split"] == "test" else "validation"
+    return (
+        f"{note}{seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation on the {split} split; {hours:.1f} hours of one-thread "
+        f"processes. `{result['command']}`, cclk {result['version']}, torch {result['torch']}."
+    )
+
+
+def _rows(cells: Sequence[Cell], result: Result) -> list[str]:
+    """One line per method, one column per measure, the paper's figures beside ours."""
+    published = [name for name in result["measures"] if any(name in cell["paper"] for cell in cells)]
+    header: list[str] = []
+    for name in result["measures"]:
+        header += [WORDS[name], "paper"] if name in published else [WORDS[name]]
+    lines = ["| method | " + " | ".join(header) + " |", "|---" * (len(header) + 1) + "|"]
+    for cell in cells:
+        shown: list[str] = []
+        for name in result["measures"]:
+            shown.append(told(values(cell, name), name))
+            if name in published:
+                shown.append(_published(cell, name))
+        lines.append(f"| {cell['row']} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def _curves(cells: Sequence[Cell], result: Result) -> list[str]:
+    """One line per method, one column per place on the axis; a table for the accuracy and one for each R^2."""
+    lines: list[str] = []
+    for name in result["measures"]:
+        if name == "accuracy" or name.endswith("r2"):
+            lines += ["", *_curve(cells, name, result["axis"] or "value of the setting")]
+    return lines[1:]
+
+
+def _curve(cells: Sequence[Cell], name: Measure, axis: str) -> list[str]:
+    places = sorted({cell["x"] for cell in cells})
+    lines = [f"| {WORDS[name]}; {axis} | " + " | ".join(f"{x:,g}" for x in places) + " |", "|---" * (len(places) + 1) + "|"]
+    for row in dict.fromkeys(cell["row"] for cell in cells):
+        here = {cell["x"]: cell for cell in cells if cell["row"] == row}
+        lines.append(f"| {row} | " + " | ".join(told(values(here[x], name), name) if x in here else "" for x in places) + " |")
+        if any(name in cell["paper"] for cell in here.values()):
+            lines.append(f"| {row}, paper | " + " | ".join(_published(here[x], name) if x in here else "" for x in places) + " |")
+    return lines
+
+
+def _published(cell: Cell, name: Measure) -> str:
+    if name not in cell["paper"]:
+        return ""
+    mean, spread = cell["paper"][name]
+    return f"{mean} ± {spread}"
+
+
+def _judged(cells: Sequence[Cell], result: Result) -> list[str]:
+    """Every claim of the experiment against these cells, in words; of several rows to beat the closest is told."""
+    by_row = {cell["row"]: cell for cell in cells}
+    lines = []
+    for claim in result["claims"]:
+        name: Measure = claim["measure"]
+        others = [row for row in claim["others"] if row in by_row and values(by_row[row], name)]
+        if claim["row"] not in by_row or not values(by_row[claim["row"]], name) or not others:
+            continue
+        sign = 1 if name in LOWER_IS_BETTER else -1
+        closest = min(others, key=lambda row: sign * statistics.mean(values(by_row[row], name)))
+        whom = closest if len(others) == 1 else f"all {len(others)} baselines (the closest: {closest})"
+        verdict = judge(values(by_row[claim["row"]], name), values(by_row[closest], name), name)
+        lines.append(f"- {claim['row']} {'below' if sign > 0 else 'above'} {whom} in {WORDS[name]}: {verdict}")
+    return [*lines, ""] if lines else []
+
+
+def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> str:
+    """Whether one beats the other, by how much, and whether that is more than twice its standard error.
+
+    >>> judge([95.1, 95.3, 95.2], [90.0, 90.4, 90.2], "accuracy")
+    'holds, by 5.0 ± 0.1'
+    >>> judge([1.0, 1.0], [2.0, 2.0], "accuracy")
+    'does **not** hold: -1.0 ± 0.0'
+    >>> judge([95.0], [90.0], "accuracy")
+    'holds, by 5.0 (one seed)'
+    """
+    gain = statistics.mean(better) - statistics.mean(worse)
+    gain = -gain if measure in LOWER_IS_BETTER else gain
+    error = math.sqrt(sum(statistics.variance(part) / len(part) for part in (better, worse) if len(part) > 1))
+    digits = 2 if measure.endswith("r2") else 1
+    size = f"{gain:.{digits}f}" + (f" ± {error:.{digits}f}" if min(len(better), len(worse)) > 1 else " (one seed)")
+    if gain <= 0:
+        return f"does **not** hold: {size}"
+    return f"holds, by {size}" if gain > 2 * error else f"holds, but within the spread: {size}"
+
+
+def _choices(result: Result) -> list[str]:
+    """What was chosen on the validation split, and among how many."""
+    lines: Iterable[str] = (
+        f"- {cell['row']}, {cell['column']}: {_settings(cell['choices'][cell['chosen']])}, of {len(cell['choices'])}"
+        for cell in result["cells"]
+        if cell["choices"] and cell["chosen"] is not None
+    )
+    found = list(lines)
+    return ["Chosen on the validation split:", "", *found, ""] if found else []
+
+
+def _settings(choice: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in choice.items())
