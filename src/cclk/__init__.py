@@ -1,5 +1,10 @@
 """Conditional contrastive learning with kernels: tell a representation what to use, what to ignore, what to find hard."""
 
+import importlib
+import os
+
+from torch import nn
+
 from cclk import functional, kernels
 from cclk.losses import (
     FairCCLK,
@@ -30,4 +35,15 @@ __all__ = [
     "diagnose",
     "functional",
     "kernels",
+    "load",
 ]
+
+
+def load(run: str | os.PathLike[str]) -> nn.Module:
+    """The encoder of a finished run, in evaluation mode: uint8 pictures or vectors (n, ...) in, features (n, width) out.
+
+    It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition.
+    """
+    # By name: the loss library does not know the training room, and is imported without what that needs.
+    encoder: nn.Module = importlib.import_module("cclk.training.trained").load(run)
+    return encoder

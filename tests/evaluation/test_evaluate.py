@@ -160,3 +160,18 @@ def test_bad_input_gets_one_clear_message() -> None:
         Samples(np.zeros(4), np.zeros(4), np.zeros((4, 1)))
     with pytest.raises(ValueError, match="has 1 samples"):
         evaluate(train.subset(np.array([0])), NOTHING, test, "continuous")
+
+
+def test_every_column_of_a_mixed_condition_has_its_own_leak() -> None:
+    train, validation, test = splits()
+    category = [Samples(s.features, s.y, s.y) for s in (train, validation, test)]
+    both = [Samples(s.features, s.y, np.column_stack([s.condition, s.y])) for s in (train, validation, test)]
+    width = train.condition.shape[1]
+    parts = [("number. of", "continuous", slice(0, width)), ("kind", "categorical", slice(width, width + 1))]
+    found = evaluate(*both, "mixed", 0, bootstrap=20, parts=parts)  # type: ignore[arg-type]
+    assert found["leakage"] == {}
+    assert found["leakages"]["number. of"] == evaluate(train, validation, test, "continuous", 0, bootstrap=20)["leakage"]
+    assert found["leakages"]["kind"] == evaluate(*category, "categorical", 0, bootstrap=20)["leakage"]
+    with pytest.raises(ValueError, match="with its parts"):
+        evaluate(*both, "mixed")
+    assert evaluate(train, validation, test, "continuous", bootstrap=5, leakage=False)["leakage"] == {}

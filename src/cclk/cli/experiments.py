@@ -75,20 +75,26 @@ def results(
     """
     if not folder.is_dir():
         raise SettingsError(f"there is no folder {folder}: run an experiment first, such as cclk reproduce fair --size smoke")
-    found = {content["experiment"]: content for content in map(files.read, files.experiments_in(folder)) if content["size"] != "smoke"}
+    found = {_block(content): content for content in map(files.read, files.experiments_in(folder)) if content["size"] != "smoke"}
     if not found:
         raise SettingsError(f"{folder} holds no results of experiments at size cpu or paper: run cclk reproduce first")
-    ordered = [name for name in EXPERIMENTS if name in found] + [name for name in found if name not in EXPERIMENTS]
+    places = {name: place for place, name in enumerate(EXPERIMENTS)}
+    ordered = sorted(found, key=lambda name: (places.get(found[name]["experiment"], len(places)), name))
     if out is None:
         print("\n".join(markdown(found[name]) for name in ordered))
         return
-    pictures = {name: draw(found[name], out.parent / "figures") for name in ordered}
+    pictures = {name: draw({**found[name], "experiment": name}, out.parent / "figures") for name in ordered}
     replace_text(
         out,
         render({name: found[name] for name in ordered}, pictures, out.read_text(encoding="utf-8") if out.exists() else None, out.parent),
     )
     if not quiet:
         Console(stderr=True).print(f"written: {out}", highlight=False)
+
+
+def _block(content: Mapping[str, Any]) -> str:
+    """What a result is called on the page."""
+    return str(content["experiment"]) + ("" if content["size"] == "cpu" else f"-{content['size']}")
 
 
 def render(found: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, list[Path]], before: str | None, folder: Path) -> str:
@@ -127,6 +133,9 @@ def sweep(
     _positive(seeds=seeds, workers=workers)
     if name in EXPERIMENTS:
         raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
+    target = files.path_of(results, name, "cpu")
+    if target.exists():
+        files.read(target)  # a file that is not an experiment's is not overwritten
     common = flat(load(config, preset, others))
     split = "test" if test else "validation"
     planned = plan_sweep(name, [Knob.read(text) for text in over or DEFAULT], common, seeds, split)

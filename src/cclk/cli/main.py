@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from rich.console import Console
 
 import cclk
+from cclk.cli.tables import Table, table_settings
 from cclk.training.files import RunError
 from cclk.training.settings import METHODS, Settings, load, places, presets
 
@@ -42,6 +43,10 @@ def _settings_help() -> str:
 
     `cclk train --preset digits-fair --seed 1 --out runs/fair-1`
 
+    From a table of your own, CSV or Parquet, with pictures (paths relative to the file) or numbers:
+
+    `cclk train --data people.csv --image path --condition age --condition site --label smiling --method fair-cclk`
+
     Ctrl-C saves the run; `cclk train --resume --out RUN` goes on where it stopped. Methods: {", ".join(METHODS)}.
 
     Settings, as they stand in a TOML file and as options here:
@@ -55,7 +60,7 @@ def train(
     out: Annotated[Path | None, Parameter(group=_MAIN, help="folder of the run; default: runs/<method>-<dataset>-seed<seed>")] = None,
     resume: Annotated[bool, Parameter(group=_MAIN, negative="", help="go on with the run in --out")] = False,
     method: Annotated[str | None, Parameter(group=_MAIN, help="what to train")] = None,
-    dataset: Annotated[str | None, Parameter(group=_MAIN, help="what to train on: a name or an .npz file")] = None,
+    dataset: Annotated[str | None, Parameter(group=_MAIN, help="what to train on: a name, or an .npz file")] = None,
     data_dir: Annotated[str | None, Parameter(group=_MAIN, help="where dataset files are")] = None,
     batch_size: Annotated[str | None, Parameter(group=_MAIN, help="samples per step")] = None,
     lr: Annotated[str | None, Parameter(group=_MAIN, help="base learning rate")] = None,
@@ -64,6 +69,7 @@ def train(
     temperature: Annotated[str | None, Parameter(group=_MAIN, help="of the loss")] = None,
     seed: Annotated[str | None, Parameter(group=_MAIN, help="of all randomness")] = None,
     quiet: Annotated[bool, Parameter(group=_MAIN, negative="", help="show nothing but errors")] = False,
+    table: Table | None = None,
     **others: Annotated[str, Parameter(help="any other setting by its name, such as --ridge 0.1", show=False)],
 ) -> None:
     from cclk.training import engine
@@ -72,7 +78,8 @@ def train(
         "method": method, "dataset": dataset, "data_dir": data_dir, "batch_size": batch_size, "lr": lr, "epochs": epochs,
         "steps": steps, "temperature": temperature, "seed": seed,
     }  # fmt: skip
-    given = {key: value for key, value in named.items() if value is not None} | others
+    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None} | others
+    given = table_settings(table or Table(), given, chosen=config is not None or preset is not None)
     if resume:
         if out is None:
             raise RunError("--resume needs --out, the folder of the run to go on with")
@@ -139,6 +146,9 @@ def demo(
     run_demo(out, seeds)
 
 
+app.command("cclk.cli.check:check")
+app.command("cclk.cli.use:embed")
+app.command("cclk.cli.use:export")
 app.command("cclk.cli.features:features")
 app.command("cclk.cli.experiments:reproduce")
 app.command("cclk.cli.experiments:results")

@@ -14,7 +14,9 @@ from rich.console import Console
 
 import cclk
 from cclk import augment
+from cclk.data.dataset import Dataset
 from cclk.evaluation import Samples, evaluate
+from cclk.evaluation.evaluate import Parts
 from cclk.evaluation.files import read_evaluation, write_evaluation
 from cclk.evaluation.table import compare_in_words, evaluation_table
 from cclk.report import RunView, SamplePictures, embed2d, picture_kernel, write_report
@@ -46,10 +48,19 @@ def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[s
     for place, name in enumerate(("encoder", "projection")):
         with console.status(f"probing the {name} of {run.name}"):
             samples = [Samples(pair[place], split.y, split.condition) for pair, split in zip(embedded, splits, strict=True)]
-            found[name] = evaluate(samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap)
+            found[name] = evaluate(
+                samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap, parts=parts_of(dataset)
+            )
     found["version"] = cclk.__version__
     write_evaluation(run.folder, found)
     return found
+
+
+def parts_of(dataset: Dataset) -> Parts:
+    """The columns of a mixed condition, each of which may leak by itself."""
+    if dataset.condition_kind != "mixed":
+        return ()
+    return [(column.name, "categorical" if column.kind == "categorical" else "continuous", column.place) for column in dataset.columns]
 
 
 def report_runs(runs: list[Run], out: Path) -> Path:
@@ -68,7 +79,8 @@ def _view(run: Run) -> RunView:
         evaluation=read_evaluation(run.folder),
         embedding=embed2d(
             features, dataset.test.y, dataset.test.condition,
-            classes=dataset.classes, condition_names=dataset.condition_names, kind=dataset.condition_kind,
+            classes=dataset.classes, condition_names=dataset.condition_names,
+            kind="categorical" if dataset.condition_kind == "categorical" else "continuous",
         ),
         kernel=_kernel_picture(run),
         pictures=_pictures(run),

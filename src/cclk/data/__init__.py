@@ -26,16 +26,16 @@ _MODULES = {
     "imagenet-100": "imagenet100",
 }
 DATASETS = tuple(_MODULES)
-"""The names `load` knows; it also takes the path of an .npz file."""
+"""The names `load` knows; it also takes the path of a .csv, .parquet or .npz file."""
 
 __all__ = ["DATASETS", "DataError", "Dataset", "Split", "load"]
 
 
 def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: Any) -> Dataset:
-    """A dataset by name, or the arrays of an .npz file by its path.
+    """A dataset by name, or by the path of a table (see `cclk.data.manifest`) or of a file of arrays (see `cclk.data.arrays`).
 
     Args:
-        name: one of `DATASETS`, or a path that ends in .npz.
+        name: one of `DATASETS`, or a path that ends in .csv, .parquet or .npz.
         data_dir: where the files of downloaded datasets are; else the environment variable CCLK_DATA, else ~/.cache/cclk.
         seed: of everything drawn: colours, and which rows are held out. The same seed gives the same dataset.
         options: what the dataset itself takes, such as `holdout` (rows moved from train to validation) or `colours`.
@@ -45,17 +45,19 @@ def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: A
     given: dict[str, Any] = {"seed": seed, **options}
     if str(name).endswith(".npz"):
         module, given["path"] = "arrays", Path(name).expanduser()
+    elif str(name).endswith((".csv", ".parquet")):
+        module, given["path"], given["data_dir"] = "manifest", Path(name).expanduser(), data_dir
     elif name in _MODULES:
         module, given["data_dir"] = _MODULES[name], data_dir
     else:
-        raise DataError(f"there is no dataset {name!r}: choose {', '.join(DATASETS)}, or the path of an .npz file")
+        raise DataError(f"there is no dataset {name!r}: choose {', '.join(DATASETS)}, or the path of a .csv, .parquet or .npz file")
     loader = importlib.import_module(f"cclk.data.{module}").load
     known = inspect.signature(loader).parameters
     for option in options:
         if option not in known or option == "path":
             own = [key for key in known if key not in ("path", "data_dir", "seed")]
             raise DataError(f"{name} has no option {option!r}: it takes {', '.join(own)}")
-    if isinstance(given.get("features"), str | Path):
+    if module != "manifest" and isinstance(given.get("features"), str | Path):
         given["features"] = _found(Path(given["features"]).expanduser(), data_dir)
     result: Dataset = loader(**given)
     return result

@@ -7,6 +7,7 @@ A leak is never a bare MSE. It stands beside the error of predicting the trainin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,12 +19,21 @@ from cclk.evaluation.nonlinear import LARGEST_TRAINING_SET, Network, Task, fit_n
 from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbours
 from cclk.evaluation.samples import Floats, Integers, Samples, carve, check
 
-Kind = Literal["continuous", "categorical"]
+Kind = Literal["continuous", "categorical", "mixed"]
+Parts = Sequence[tuple[str, Literal["continuous", "categorical"], slice]]
+"""The columns of a mixed condition: the name, kind and place of each."""
 Evaluation = dict[str, Any]
 
 
 def evaluate(
-    train: Samples, validation: Samples, test: Samples, kind: Kind, seed: int = 0, bootstrap: int = 1000, leakage: bool = True
+    train: Samples,
+    validation: Samples,
+    test: Samples,
+    kind: Kind,
+    seed: int = 0,
+    bootstrap: int = 1000,
+    leakage: bool = True,
+    parts: Parts = (),
 ) -> Evaluation:
     """Probe one representation: fit on train, choose on validation, report on test with 95 % bootstrap intervals.
 
@@ -33,16 +43,18 @@ def evaluate(
         seed: of the carved validation split, the non-linear probe and the bootstrap.
         bootstrap: the number of resamples of the test split.
         leakage: whether to look for the condition at all; labels alone are much quicker.
+        parts: the columns of a mixed condition; what leaks of each is measured by itself.
 
     Returns:
         {"accuracy": {"linear", "knn"}, "leakage": {"linear": {"r2", "mse"}, "nonlinear": {"r2", "mse"}, "baseline_mse"}, "how": {...}},
         where each measure is {"value", "low", "high"}; for a categorical condition {"accuracy"} in place of {"r2", "mse"}, and
         "baseline_accuracy". A condition that is constant in the training or the test split shows no leak: "leakage" is {} then.
+        A mixed condition has "leakages" instead: the name of each column to its leakage.
     """
     for name, split in (("training", train), ("validation", validation), ("test", test)):
         check(split, name)
-    if kind not in ("continuous", "categorical"):
-        raise ValueError(f'kind must be "continuous" or "categorical", got {kind!r}')
+    if kind not in ("continuous", "categorical", "mixed") or (kind == "mixed") != bool(parts):
+        raise ValueError(f'kind must be "continuous" or "categorical", or "mixed" with its parts, got {kind!r} and {len(parts)} parts')
     if len(test) == 0:
         raise ValueError("the test split is empty: there is nothing to report on")
     how: dict[str, Any] = {"validation_from": "its own split" if len(validation) else "the training split"}
@@ -52,11 +64,16 @@ def evaluate(
     probing = _Probing(scale(train.features), scale(validation.features), scale(test.features), seed, how)
 
     measures = _label_measures(probing, train, validation, test)
-    if leakage and _varies(train.condition) and _varies(test.condition):
-        leaks = _category_leaks if kind == "categorical" else _number_leaks
-        measures |= leaks(probing, train.condition, validation.condition, test.condition)
+    for number, (_, part_kind, place) in enumerate(parts or [("", kind, slice(None))]) if leakage else ():
+        values = [split.condition[:, place] for split in (train, validation, test)]
+        if _varies(values[0]) and _varies(values[2]):
+            leaks = (_category_leaks if part_kind == "categorical" else _number_leaks)(probing, *values)
+            measures |= {f"leakages.{number}.{name}" if parts else f"leakage.{name}": found for name, found in leaks.items()}
     sizes = {"train": len(train), "validation": len(validation), "test": len(test), "bootstrap": bootstrap, "seed": seed}
-    return {"accuracy": {}, "leakage": {}} | _nest(intervals.bootstrap(measures, bootstrap, seed)) | {"how": sizes | how}
+    found: Evaluation = {"accuracy": {}, "leakage": {}} | _nest(intervals.bootstrap(measures, bootstrap, seed)) | {"how": sizes | how}
+    if parts:
+        found["leakages"] = {name: found.get("leakages", {}).get(str(number), {}) for number, (name, _, _) in enumerate(parts)}
+    return found
 
 
 @dataclass
@@ -109,11 +126,11 @@ def _number_leaks(probing: _Probing, train: Floats, validation: Floats, test: Fl
     target, held = (train - mean) / unit, (validation - mean) / unit
     linear = probing.ridge(target, held)
     network = probing.network(target, held, linear, "regression")
-    found = {"leakage.baseline_mse": mean_squared_error(np.broadcast_to(mean, test.shape), test)}
+    found = {"baseline_mse": mean_squared_error(np.broadcast_to(mean, test.shape), test)}
     for name, probe in (("linear", linear), ("nonlinear", network)):
         prediction = probe(probing.test) * unit + mean
-        found[f"leakage.{name}.r2"] = explained_variance(prediction, test, weight)
-        found[f"leakage.{name}.mse"] = mean_squared_error(prediction, test)
+        found[f"{name}.r2"] = explained_variance(prediction, test, weight)
+        found[f"{name}.mse"] = mean_squared_error(prediction, test)
     return found
 
 
@@ -125,9 +142,9 @@ def _category_leaks(probing: _Probing, train: Floats, validation: Floats, test: 
     linear = probing.classifier("condition", target, held, len(names))
     network = probing.network(target, held, linear, "classification")
     return {
-        "leakage.linear.accuracy": share_right(linear(probing.test).argmax(axis=1), truth),
-        "leakage.nonlinear.accuracy": share_right(network(probing.test).argmax(axis=1), truth),
-        "leakage.baseline_accuracy": share_right(np.full_like(truth, counts.argmax()), truth),
+        "linear.accuracy": share_right(linear(probing.test).argmax(axis=1), truth),
+        "nonlinear.accuracy": share_right(network(probing.test).argmax(axis=1), truth),
+        "baseline_accuracy": share_right(np.full_like(truth, counts.argmax()), truth),
     }
 
 

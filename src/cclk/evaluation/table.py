@@ -120,14 +120,16 @@ def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]], *, label: str
     for run, evaluation in evaluations.items():
         for place, representation in enumerate(name for name in REPRESENTATIONS if name in evaluation):
             part = evaluation[representation]
-            table.add_row(
-                Text("" if place else run),
-                representation,
-                share(look(part, "accuracy.linear")),
-                share(look(part, "accuracy.knn")),
-                leaked(leak(part, "linear")),
-                leaked(leak(part, "nonlinear")),
-                beside(part),
-            )
+            columns = {name: {"leakage": found} for name, found in part.get("leakages", {}).items()} or {"": part}
+            for line, (name, leaks) in enumerate(columns.items()):
+                table.add_row(
+                    Text("" if place or line else run),
+                    "" if line else representation,
+                    Text() if line else share(look(part, "accuracy.linear")),
+                    Text() if line else share(look(part, "accuracy.knn")),
+                    Text.assemble((f"{name}: " if name else ""), leaked(leak(leaks, "linear"))),
+                    leaked(leak(leaks, "nonlinear")),
+                    beside(leaks),
+                )
         table.add_section()
     return table

@@ -71,6 +71,8 @@ class _Grid:
         self.experiment, self.plan, self.about, self.path = experiment, plan, about, path
         self.seeds, self.overrides, self.only = seeds, overrides, only
         self.found = results.finished_runs(path.parent)
+        # Fewer seeds asked for than are there already: they stay.
+        self.shown = max(seeds, len(results.read(path).get("seeds", ()))) if path.exists() else seeds
 
     def tuning(self) -> list[Job]:
         """The choices not tried yet, those that another cell's choice depends on included."""
@@ -78,7 +80,7 @@ class _Grid:
 
     def final(self) -> list[Job]:
         """The seeds not run yet."""
-        return [job for cell in self._asked() for job in self._seeds(cell) if not self._known(job)]
+        return [job for cell in self._asked() for job in self._seeds(cell, self.seeds) if not self._known(job)]
 
     def _asked(self) -> list[Cell]:
         found = [cell for cell in self.plan.cells if self.only in f"{cell.row}, {cell.column}"]
@@ -97,7 +99,7 @@ class _Grid:
         every = {run["key"]: run for cell in cells for run in [*cell["tuning"], *cell["runs"]]}
         return self.about | {
             "note": self.plan.note,
-            "seeds": list(range(self.seeds)),
+            "seeds": list(range(self.shown)),
             "split": self.plan.split,
             "measures": list(self.plan.measures),
             "axis": self.experiment.axis,
@@ -116,7 +118,7 @@ class _Grid:
         tuning = [self.found[job.key] | {"choice": job.choice} for job in self._choices(cell) if self._known(job)]
         chosen = self._chosen(cell)
         told |= {"choices": [dict(choice) for choice in cell.choices], "chosen": chosen, "tuned_like": cell.tuned_like, "tuning": tuning}
-        runs = [] if waits else [self.found[job.key] for job in self._seeds(cell) if self._known(job)]
+        runs = [] if waits else [self.found[job.key] for job in self._seeds(cell, self.shown) if self._known(job)]
         return told | {"runs": [{key: value for key, value in run.items() if key != "choice"} for run in runs]}
 
     def _choices(self, cell: Cell) -> Iterator[Job]:
@@ -153,12 +155,11 @@ class _Grid:
         chosen = self._chosen(source)
         return source.choices[chosen] if chosen is not None else {}
 
-    def _seeds(self, cell: Cell) -> Iterator[Job]:
+    def _seeds(self, cell: Cell, seeds: int) -> Iterator[Job]:
         best = self._chosen_settings(cell)
-        # What was held out for choosing is trained on in the end, unless something still looks at it.
-        tuned = bool(cell.choices or cell.tuned_like)
-        whole = {"holdout": 0} if tuned and self.plan.split == "test" and not self.plan.watch else {}
-        for seed in range(self.seeds):
+        # What was held out for choosing is trained on in the end, by every method, unless something still looks at it.
+        whole = {"holdout": 0} if self.plan.split == "test" and not self.plan.watch else {}
+        for seed in range(seeds):
             settings = {**self.plan.common, **cell.settings, **best, **whole, **self.overrides}
             where = cell.column if cell.x is None else f"{cell.column}, {cell.x:g}"
             yield Job(f"{cell.row}, {where}", settings, seed, self.plan.split, self.plan.measures, self.plan.watch)

@@ -58,6 +58,6 @@ def finished_runs(folder: Path) -> dict[str, dict[str, Any]]:
     for path in experiments_in(folder) if folder.is_dir() else []:
         for cell in read(path).get("cells", []):
             for run in [*cell["tuning"], *cell["runs"]]:
-                before = runs.get(run["key"], {"measures": {}})  # another experiment may have measured more of the same run
+                before = runs.get(run["key"], run)  # another experiment may have measured more of the same run
                 runs[run["key"]] = before | run | {"measures": before["measures"] | run["measures"]}
     return runs

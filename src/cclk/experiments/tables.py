@@ -150,7 +150,7 @@ def _choices(result: Result) -> list[str]:
     lines: Iterable[str] = (
         f"- {cell['row']}, {cell['column']}: {_settings(cell['choices'][cell['chosen']])}, of {len(cell['choices'])}"
         for cell in result["cells"]
-        if cell["choices"] and cell["chosen"] is not None
+        if len(cell["choices"]) > 1 and cell["chosen"] is not None
     )
     found = list(lines)
     return ["Chosen on the validation split:", "", *found, ""] if found else []

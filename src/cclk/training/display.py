@@ -30,7 +30,8 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def begin(self, title: str, start: int) -> None:
+    def begin(self, title: str, start: int, data: str) -> None:
+        self.console.print(data, highlight=False, soft_wrap=True)
         self.title, self.began, self.start = title, time.perf_counter(), start
         self.task = self.progress.add_task(title, total=self.total, completed=start, told="")
         if start:

@@ -113,7 +113,7 @@ class Training:
         start = self._restore()
         writes = self.fabric.global_rank == 0
         with _signals() as caught, closing(self.loader), self.display, Metrics(self.folder, start, writes) as metrics:
-            self.display.begin(f"{self.settings.method} on {self.dataset.name}", start)
+            self.display.begin(f"{self.settings.method} on {self.dataset.name}", start, self.dataset.description)
             clock = Clock(start)
             for step in range(start, self.total):
                 loss = self.step(step)
@@ -140,6 +140,8 @@ class Training:
         settings, fabric = self.settings, self.fabric
         self.rows = rows = self.method.sampler.batch(step)
         x = self.loader.load(step).to(fabric.device)
+        if x.dtype != torch.uint8:  # augmentations of vectors are meant for standardised columns; those of pictures take bytes
+            x = self.plain_network.inputs(x)
         views = torch.cat(
             [self.augmentation(x, _generator(settings.seed, step, view), first=self.mine.start, of=len(rows)) for view in (0, 1)]
         )
@@ -234,6 +236,8 @@ class Training:
         metadata = {
             "settings": json.dumps(self.settings.model_dump(mode="json")),
             "kernel": json.dumps(self.method.kernel.state() if self.method.kernel is not None else {}),
+            "shape": json.dumps(list(self.dataset.train.x.shape[1:])),
+            "classes": json.dumps(self.dataset.classes),
             "version": cclk.__version__,
         }
         tensors = {key: value.contiguous() for key, value in self.plain_network.state_dict().items()}

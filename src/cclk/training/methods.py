@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 import cclk
 from cclk import kernels
-from cclk.data.dataset import Dataset
+from cclk.data.dataset import Column, Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.losses.base import ContrastiveLoss
-from cclk.training.settings import KernelName, Settings, SettingsError
+from cclk.training.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,10 @@ class Method:
 def build(settings: Settings, dataset: Dataset) -> Method:
     """The method of these settings on this dataset; kernels are fitted on its training split."""
     condition = scaled(settings, dataset)
-    clusters = _clusters(settings, dataset, condition) if settings.method in ("weaksup-infonce", "fair-infonce") else None
+    points = distances(dataset, condition)
+    clusters = _clusters(settings, dataset, points) if settings.method in ("weaksup-infonce", "fair-infonce") else None
     kernel = _kernel(settings, dataset) if settings.method.endswith("cclk") else None
-    sampler = _sampler(settings, dataset, condition, clusters)
+    sampler = _sampler(settings, dataset, points, clusters)
     if settings.method == "hardneg-cclk":
         return Method(_loss(settings, kernel), sampler, None, kernel)
     if kernel is not None:
@@ -43,21 +47,40 @@ def build(settings: Settings, dataset: Dataset) -> Method:
 
 def scaled(settings: Settings, dataset: Dataset) -> Tensor:
     """The training condition in the units the kernel sees: each continuous column divided by its standard deviation."""
-    condition = dataset.train.condition
-    if dataset.condition_kind != "categorical":
-        condition = condition * settings.data.condition_scale
-    if not settings.data.standardise or dataset.condition_kind == "categorical":
-        return condition
-    spread = condition.std(dim=0)
-    return (condition - condition.mean(dim=0)) / spread.where(spread > 0, 1.0)
+    condition = dataset.train.condition.clone()
+    for column in dataset.columns:
+        if column.kind != "categorical":
+            condition[:, column.place] *= settings.data.condition_scale
+        if column.kind == "continuous" and settings.data.standardise:
+            values = condition[:, column.place]
+            spread = values.std(dim=0)
+            condition[:, column.place] = (values - values.mean(dim=0)) / spread.where(spread > 0, 1.0)
+    return condition
+
+
+def distances(dataset: Dataset, condition: Tensor) -> Tensor:
+    """The condition as points whose distances mean something: categories as corners of a simplex, all else as it is."""
+    parts = []
+    for column in dataset.columns:
+        values = condition[:, column.place]
+        parts.append(F.one_hot(values[:, 0].long()).float() if column.kind == "categorical" and len(dataset.columns) > 1 else values)
+    return torch.cat(parts, dim=1)
 
 
 def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
-    chosen = settings.loss.kernel
+    """One kernel for a condition of one kind; else the product of each column's own: alike means alike in everything."""
+    if len(dataset.columns) == 1 or settings.method == "hardneg-cclk":
+        return _leaf(settings, dataset.columns[0])
+    leaves = [_leaf(settings, column).on(column.place) for column in dataset.columns]
+    return functools.reduce(operator.mul, leaves)
+
+
+def _leaf(settings: Settings, column: Column) -> kernels.Kernel:
+    chosen = column.kernel or settings.loss.kernel
     if chosen == "auto":
         # Hard negatives condition on embeddings, which move: a kernel without a scale suits them.
-        for_data: KernelName = "delta" if dataset.condition_kind == "categorical" else "rbf"
-        chosen = "cosine" if settings.method == "hardneg-cclk" else for_data
+        by_kind = {"continuous": "rbf", "categorical": "delta", "attributes": "rbf", "embedding": "cosine"}
+        chosen = "cosine" if settings.method == "hardneg-cclk" else by_kind[column.kind]
     match chosen:
         case "rbf":
             return kernels.RBF(length_scale=settings.loss.length_scale, partners=settings.loss.partners)
@@ -95,7 +118,7 @@ def _loss(settings: Settings, kernel: kernels.Kernel | None) -> ContrastiveLoss:
     return cclk.HardNegCCLK(**conditional)
 
 
-def _clusters(settings: Settings, dataset: Dataset, condition: Tensor) -> Tensor:
+def _clusters(settings: Settings, dataset: Dataset, points: Tensor) -> Tensor:
     """K-means clusters of numbers; categories are clusters already, and so are outcomes if the settings say so."""
     count = settings.loss.clusters
     if dataset.condition_kind == "categorical" or count == "outcomes":
@@ -107,10 +130,10 @@ def _clusters(settings: Settings, dataset: Dataset, condition: Tensor) -> Tensor
         return clusters  # type: ignore[no-any-return]
     from cclk.data.clusters import kmeans
 
-    return kmeans(condition, count, settings.seed)
+    return kmeans(points, count, settings.seed)
 
 
-def _sampler(settings: Settings, dataset: Dataset, condition: Tensor, clusters: Tensor | None) -> BatchSampler:
+def _sampler(settings: Settings, dataset: Dataset, points: Tensor, clusters: Tensor | None) -> BatchSampler:
     rows, size, seed = len(dataset.train), settings.train.batch_size, settings.seed
     if size > rows:
         raise SettingsError(f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at most {rows}")
@@ -125,7 +148,7 @@ def _sampler(settings: Settings, dataset: Dataset, condition: Tensor, clusters: 
     if chosen == "local":
         if size % settings.train.group:
             raise SettingsError(f"train.group is {settings.train.group}: it must divide train.batch_size, {size}")
-        return LocalBatches(condition, size, seed=seed, group=settings.train.group)
+        return LocalBatches(points, size, seed=seed, group=settings.train.group)
     if chosen == "clusters":
         if clusters is None:
             raise SettingsError(f"train.sampler is 'clusters', but {settings.method} has none: use a cluster baseline, or 'local'")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -12,27 +14,55 @@ from cclk.training.settings import Settings
 _BATCH = 1000
 
 
-class Network(nn.Module):
-    """Encoder and projection head."""
+class Inputs(nn.Module):
+    """Samples as the encoder takes them: pictures in 0..1, the columns of vectors less their mean and divided by their spread.
 
-    def __init__(self, settings: Settings, channels: int, size: int) -> None:
+    Mean and spread are those of the training split and are kept with the weights, so that new samples meet the same scale.
+    """
+
+    def __init__(self, vectors: int) -> None:
         super().__init__()
-        model = settings.model
+        self.register_buffer("mean", torch.zeros(vectors))
+        self.register_buffer("spread", torch.ones(vectors))
+
+    def fit(self, x: Tensor) -> None:
+        """Take over mean and spread of vectors; a column that does not vary stays as it is."""
+        spread = x.std(dim=0) if len(x) > 1 else torch.zeros(x.shape[1])
+        self.mean, self.spread = x.mean(dim=0), spread.where(spread > 0, 1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.uint8:
+            return x.float().div_(255)
+        return (x.float() - self.mean) / self.spread if len(self.mean) else x.float()
+
+
+class Network(nn.Module):
+    """Encoder and projection head, for samples of one shape: (c, h, w) pictures or (k,) vectors."""
+
+    def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
+        super().__init__()
+        model, pictures = settings.model, len(shape) == 3
         # Initial weights are a function of the seed; nobody's random state is touched.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.encoder = build_encoder(model.encoder, channels=channels, size=size, **model.encoder_options)
+            size = shape[-1] if pictures else 0
+            self.encoder = build_encoder(model.encoder, channels=shape[0], size=size, **model.encoder_options)
             self.head = build_head(model.head, self.encoder.width, model.projection)
+        self.inputs = Inputs(0 if pictures else shape[0])
 
     def forward(self, batch: Tensor) -> Tensor:
+        """Projections of samples that have been through `inputs`, and perhaps through an augmentation."""
         projection: Tensor = self.head(self.encoder(batch))
         return projection
 
 
 def network_for(settings: Settings, dataset: Dataset) -> Network:
-    """An untrained network for samples of this shape."""
-    shape = dataset.train.x.shape[1:]
-    return Network(settings, channels=shape[0], size=shape[-1] if len(shape) == 3 else 0)
+    """An untrained network for the samples of this dataset."""
+    x = dataset.train.x
+    network = Network(settings, x.shape[1:])
+    if isinstance(x, Tensor) and x.dtype != torch.uint8:
+        network.inputs.fit(x)
+    return network
 
 
 @torch.no_grad()
@@ -48,12 +78,7 @@ def embed(network: Network, split: Split) -> tuple[Tensor, Tensor]:
     features, projections = [], []
     for start in range(0, len(split), _BATCH):
         rows = torch.arange(start, min(start + _BATCH, len(split)))
-        encoded = network.encoder(_as_input(split.x[rows].to(device)))
+        encoded = network.encoder(network.inputs(split.x[rows].to(device)))
         features.append(encoded.cpu())
         projections.append(network.head(encoded).cpu())
     return torch.cat(features), torch.cat(projections)
-
-
-def _as_input(x: Tensor) -> Tensor:
-    """Samples as the encoder takes them: pictures in 0..1, vectors as they are."""
-    return x.float().div_(255) if x.dtype == torch.uint8 else x.float()

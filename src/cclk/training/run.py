@@ -21,7 +21,7 @@ from cclk import data
 from cclk.data.dataset import Dataset, Split
 from cclk.training import files
 from cclk.training.files import RunError
-from cclk.training.network import Network, embed, network_for
+from cclk.training.network import Network, embed
 from cclk.training.settings import Settings, parse
 
 SETTINGS, METRICS, ENCODER, CHECKPOINTS = "settings.json", "metrics.jsonl", "encoder.safetensors", "checkpoints"
@@ -67,10 +67,15 @@ class Run:
         except (SafetensorError, OSError) as error:
             raise RunError(f"{path} is damaged: {error}") from error
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a sample: (c, h, w) or (k,)."""
+        return tuple(json.loads(self._stored[1]["shape"]))
+
     @cached_property
     def network(self) -> Network:
         """The trained network, ready to embed."""
-        network = network_for(self.settings, self.dataset)
+        network = Network(self.settings, self.shape)
         try:
             network.load_state_dict(self._stored[0])
         except RuntimeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cclk.experiments.measure import Measure
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_RECIPE, FAIR_SMOKE, LEAKS
 
@@ -32,7 +33,8 @@ def plan(size: Size) -> Plan:
     for study, variants in STUDIES.items():
         for name, change in list(variants.items())[: 1 if smoke else None]:
             cells.append(Cell(name, study, {**FAIR_RECIPE, **change, **(budget if smoke else {})}))
-    return Plan(tuple(cells), seeds=1, common=budget, measures=LEAKS, split="validation", note="one thing changed at a time")
+    measures: tuple[Measure, ...] = ("accuracy", "knn") if smoke else LEAKS
+    return Plan(tuple(cells), seeds=1, common=budget, measures=measures, split="validation", note="one thing changed at a time")
 
 
 EXPERIMENT = Experiment("fair-recipe", "What makes removal work", "beyond the paper", plan)

@@ -57,7 +57,7 @@ def plan(size: Size) -> Plan:
         ),
         seeds=3,
         note="Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 with features of a MobileNetV2 trained on "
-        "ImageNet for ImageNet-100 with CLIP; LeNet-5 for 500 steps and a small ResNet for 400 instead of ResNet-50 for weeks",
+        "ImageNet for ImageNet-100 with CLIP; LeNet-5 for 300 steps and a small ResNet for 400 instead of ResNet-50 for weeks",
     )
 
 

@@ -1,0 +1,43 @@
+"""The command that looks at data before anything is trained on them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from cclk.cli.tables import Table, table_settings
+from cclk.training.settings import load
+
+_MARKS = {"fine": ("ok", "green"), "warning": ("??", "yellow"), "problem": ("!!", "red")}
+
+
+def check(
+    config: Annotated[Path | None, Parameter(help="TOML file with settings")] = None,
+    *,
+    preset: Annotated[str | None, Parameter(help="settings that come with cclk")] = None,
+    table: Table | None = None,
+    **others: Annotated[str, Parameter(help="any setting by its name, as for cclk train", show=False)],
+) -> None:
+    """Look at data as `cclk train` would see them: read everything once, and tell what is in them and what is wrong.
+
+    `cclk check --data people.csv --image path --condition age --label smiling --batch-size 256`
+
+    Rows, pictures that cannot be read, columns that never change or hardly repeat, rare classes, conditions that are also inputs, how many
+    like samples an anchor has in a batch, and how long training will take. Ends with 0 if all is well, 1 if there is a problem (!!), 2 if
+    the data cannot be read at all.
+    """
+    from cclk.training.checkup import examine
+
+    settings = load(config, preset, table_settings(table or Table(), others, chosen=config is not None or preset is not None))
+    console, problems = Console(), 0
+    for finding in examine(settings):
+        mark, style = _MARKS[finding.level]
+        console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
+        problems += finding.level == "problem"
+    if problems:
+        sys.exit(1)

@@ -1,0 +1,73 @@
+"""A user's table on the command line: the options about it, and settings that suit what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from cclk.training.settings import SettingsError
+
+_TABLE = Group("Your own table", sort_key=1)
+_CONDITION = (
+    "column to use, ignore or find hard, or a pattern 'has_*'; with a kind (continuous, categorical, attributes, embedding) or a kernel "
+    "after a colon if what is inferred is not meant: 'age:laplacian', 'site:categorical'; may be given several times"
+)
+
+
+@Parameter(name="*", group=_TABLE)
+@dataclass(frozen=True)
+class Table:
+    """What a table is and what its columns are for."""
+
+    data: Annotated[Path | None, Parameter(help="a .csv or .parquet file")] = None
+    image: Annotated[str | None, Parameter(help="column with the paths of pictures, relative to the file")] = None
+    features: Annotated[list[str] | None, Parameter(negative="", help="or columns of numbers: names, or a pattern 'sensor_*'")] = None
+    condition: Annotated[list[str] | None, Parameter(negative="", help=_CONDITION)] = None
+    label: Annotated[str | None, Parameter(help="column that probes try to read from the encoder")] = None
+    split: Annotated[str | None, Parameter(help="column of train, validation, test; default: drawn, 70 : 15 : 15")] = None
+    row_id: Annotated[str | None, Parameter(help="column that names each row")] = None
+    missing: Annotated[Literal["error", "drop", "impute"], Parameter(help="rows that lack a value")] = "error"
+    picture_size: Annotated[int, Parameter(help="pixels; pictures are cut to a square")] = 32
+    grey: Annotated[bool, Parameter(negative="", help="read pictures as grey")] = False
+
+    def told(self) -> dict[str, Any]:
+        """The columns that were named."""
+        named = {name: getattr(self, name) for name in ("image", "features", "condition", "label", "split", "row_id")}
+        return {name: value for name, value in named.items() if value}
+
+
+def table_settings(table: Table, given: Mapping[str, Any], *, chosen: bool) -> dict[str, Any]:
+    """The settings as given, and those that the table brings.
+
+    Args:
+        chosen: whether a preset or a file has settings already; then nothing is chosen for the user.
+    """
+    told = table.told()
+    if table.data is None:
+        if told:
+            raise SettingsError(f"--{next(iter(told)).replace('_', '-')} tells about a table: say which one with --data FILE")
+        return dict(given)
+    for name in ("dataset", "dataset_options"):
+        if name in given:
+            raise SettingsError(f"--data and --{name.replace('_', '-')} both say what to train on: give one of them")
+    options: dict[str, Any] = {**told, "missing": table.missing}
+    if "image" in told:
+        options |= {"size": table.picture_size, "grey": table.grey}
+    suited = {} if chosen else _suited(table)
+    if "encoder" in given:  # options are those of the encoder that would have been chosen
+        suited.pop("encoder_options", None)
+    return suited | dict(given) | {"dataset": str(table.data), "dataset_options": options}
+
+
+def _suited(table: Table) -> dict[str, Any]:
+    """Network and views for numbers, small pictures, and photographs."""
+    if table.features:
+        return {"encoder": "mlp", "augmentation": "vectors"}
+    if table.grey and table.picture_size == 32:
+        return {"encoder": "lenet5", "augmentation": "digits"}
+    stem = "cifar" if table.picture_size < 96 else "imagenet"
+    return {"encoder": "resnet18", "encoder_options": {"stem": stem, "width": 16}, "augmentation": "digits" if table.grey else "simclr"}

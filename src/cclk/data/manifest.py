@@ -1,0 +1,411 @@
+"""Your own table, CSV or Parquet: a row per sample, with a picture or numbers, columns that are conditions, and perhaps a label.
+
+    people.csv      path,age,site,smiling
+                    a/001.jpg,34,Oslo,1
+                    a/002.jpg,61,Bonn,0
+
+Pictures are found relative to the file and read when they are needed. What kind of condition a column is, is inferred and can be told:
+
+    continuous      a number                                    kernel rbf
+    categorical     text, or a few distinct whole numbers       kernel delta
+    attributes      words joined by ';', or several columns of 0 and 1 given by a pattern such as has_*    kernel rbf
+    embedding       a list in a cell, or several columns of numbers given by a pattern                     kernel cosine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cclk.data.dataset import Column, ColumnKind, DataError, Dataset, Split
+from cclk.data.files import data_folder
+from cclk.data.splits import Rows, hold_out, stratified_order
+from cclk.data.streamed import StreamedPictures
+from cclk.data.tables import Numbers, Table
+from cclk.notices import warn
+
+Missing = Literal["error", "drop", "impute"]
+KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
+KERNELS = ("rbf", "laplacian", "linear", "cosine", "polynomial", "delta")
+_FEW = 10
+"""Whole numbers with at most so many distinct values are taken for categories."""
+_SEPARATOR = ";"
+_PARTS = ("train", "validation", "test")
+
+
+def load(
+    path: Path,
+    *,
+    data_dir: Path | None = None,
+    seed: int = 0,
+    holdout: int | None = None,
+    image: str | None = None,
+    features: str | Sequence[str] | None = None,
+    condition: str | Sequence[str] = (),
+    label: str | None = None,
+    split: str | None = None,
+    row_id: str | None = None,
+    missing: Missing = "error",
+    size: int = 32,
+    grey: bool = False,
+) -> Dataset:
+    """The dataset that a table describes.
+
+    Args:
+        image: the column with paths of pictures, relative to the file.
+        features: instead, the column or columns (a pattern such as sensor_*) of numbers that are the input.
+        condition: columns or patterns, each with its kind or kernel if that is not to be inferred: "age", "site:categorical",
+            "dose:laplacian".
+        label: the column to be read from the encoder in the end; without one there is nothing to evaluate but leaks.
+        split: a column of train, validation and test; else 70, 15 and 15 % of the rows are drawn.
+        row_id: a column that names each row; else the picture's path or the row's number does.
+        missing: what to do with rows that lack a value: "error" tells how many, "drop" leaves them out, "impute" fills in the median, a
+            category of its own, or no attribute. A row without its picture or label is never filled in.
+        size: pictures are cut to a square of so many pixels.
+        grey: read pictures as grey, not as colour.
+    """
+    table = Table(path)
+    if (image is None) == (features is None):
+        raise DataError(f"{path}: tell what the input is, either --image COLUMN or --features PATTERN")
+    asked = [condition] if isinstance(condition, str) else list(condition)
+    if not asked:
+        raise DataError(f"{path}: tell at least one --condition: it has the columns {', '.join(table.names[:20])}")
+    if missing not in get_args(Missing):
+        raise DataError(f"missing is {missing!r}: choose error, drop or impute")
+    columns = [_understand(table, text) for text in asked]
+    _no_duplicates(path, [column.name for column in columns])
+    inputs = _input_columns(table, features) if features is not None else []
+    _warn_of_leaks(path, columns, inputs, label)
+    vectors = np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32) if inputs else None
+    names = table.text(image) if image is not None else None
+    labels = table.text(table.matching(label, "--label")[0]) if label is not None else None
+
+    rows = _complete_rows(table, columns, vectors, inputs, names, image, labels, label, missing)
+    filled = [column.filled(rows) for column in columns]
+    if vectors is not None:
+        vectors = _filled(vectors[rows].astype(np.float64)).astype(np.float32)
+    classes, y = _classes(labels, rows)
+    ids = _ids(table, row_id, rows)
+    train, validation, test = _parts(table, split, rows, y, holdout, seed)
+    pictures = None
+    if names is not None:
+        assert image is not None
+        paths = _picture_paths(table, image, names, rows)
+        pictures = StreamedPictures(paths, size, mode="L" if grey else "RGB", cache_dir=data_folder(data_dir) / "decoded")
+
+    conditions = torch.from_numpy(np.concatenate(filled, axis=1).astype(np.float32))
+
+    def part(chosen: Rows) -> Split:
+        places = torch.from_numpy(chosen)
+        x = pictures.subset(places) if pictures is not None else torch.from_numpy(_given(vectors)[chosen])
+        return Split(x, torch.from_numpy(y[chosen]), conditions[places], tuple(ids[row] for row in chosen))
+
+    placed = _placed(columns, filled)
+    return Dataset(
+        name=path.stem,
+        train=part(train),
+        validation=part(validation),
+        test=part(test),
+        classes=classes,
+        condition_names=tuple(name for column in columns for name in column.names),
+        condition_kind=_overall(placed),
+        description=f"{path.name}: {len(rows):,} rows, "
+        + (f"pictures of {size} x {size}" if pictures is not None else f"{len(inputs)} numbers each")
+        + f"; {'; '.join(column.told() for column in columns)}",
+        columns=placed,
+    )
+
+
+def load_inputs(
+    path: Path,
+    *,
+    data_dir: Path | None = None,
+    image: str | None = None,
+    features: str | Sequence[str] | None = None,
+    row_id: str | None = None,
+    size: int = 32,
+    grey: bool = False,
+) -> tuple[torch.Tensor | StreamedPictures, list[str]]:
+    """The samples of a table and what they are called, without label or condition; every row needs its input."""
+    table = Table(path)
+    every = np.arange(len(table))
+    ids = _ids(table, row_id if row_id in table.names else None, every)
+    if image is not None:
+        column = table.matching(image, "the pictures the encoder was trained on")[0]
+        names = table.text(column)
+        for row, name in enumerate(names, 1):
+            if name is None:
+                raise DataError(f"{table.where(row, column)} is empty: every row needs a picture")
+        paths = _picture_paths(table, column, names, every)
+        return StreamedPictures(paths, size, mode="L" if grey else "RGB", cache_dir=data_folder(data_dir) / "decoded"), ids
+    inputs = _input_columns(table, features or ())
+    vectors = np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
+    lacks = np.argwhere(np.isnan(vectors))
+    if len(lacks):
+        row, place = lacks[0]
+        raise DataError(f"{table.where(int(row) + 1, inputs[place])} is empty: every row needs all inputs")
+    return torch.from_numpy(vectors), ids
+
+
+@dataclass(frozen=True)
+class _Understood:
+    """A condition column as it was understood: its numbers, with NaN where a cell is missing."""
+
+    name: str
+    kind: ColumnKind
+    kernel: str
+    values: Numbers
+    names: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(np.isnan(self.values).any(axis=1))
+
+    def filled(self, rows: Rows) -> Numbers:
+        """The numbers of these rows, missing ones filled in."""
+        values = self.values[rows]
+        if self.kind == "categorical":
+            return np.where(np.isnan(values), len(self.categories), values)
+        if self.kind == "attributes":
+            return np.nan_to_num(values)
+        return _filled(values)
+
+    def told(self) -> str:
+        """In words, for the user to check."""
+        how = f" (kernel {self.kernel})" if self.kernel else ""
+        match self.kind:
+            case "continuous":
+                known = self.values[~np.isnan(self.values)]
+                return f"{self.name} is a number from {known.min():g} to {known.max():g}{how}"
+            case "categorical":
+                return f"{self.name} is one of {len(self.categories)} categories{how}"
+            case "attributes":
+                return f"{self.name} is a set of {len(self.names)} attributes{how}"
+        return f"{self.name} is a vector of {self.values.shape[1]} numbers{how}"
+
+
+def _understand(table: Table, text: str) -> _Understood:
+    pattern, _, how = text.partition(":") if text not in table.names else (text, "", "")
+    if how and how not in (*KINDS, *KERNELS):
+        raise DataError(f"--condition {text!r}: {how!r} is no kind ({', '.join(KINDS)}) and no kernel ({', '.join(KERNELS)})")
+    names = table.matching(pattern, "--condition")
+    kernel = how if how in KERNELS else ""
+    kind: ColumnKind | None = how if how in KINDS else None
+    if kernel == "delta":
+        kind = "categorical"
+    if len(names) > 1 or table.is_list(names[0]):
+        return _several(table, pattern, names, kind, kernel)
+    return _single(table, names[0], kind, kernel)
+
+
+def _several(table: Table, pattern: str, names: list[str], kind: ColumnKind | None, kernel: str) -> _Understood:
+    """Several columns, or a column of lists: attributes if all are 0 or 1, else an embedding."""
+    if table.is_list(names[0]):
+        values = table.vectors(names[0])
+        own = tuple(f"{names[0]}[{number}]" for number in range(values.shape[1]))
+    else:
+        values, own = np.column_stack([table.numbers(name) for name in names]), tuple(names)
+    binary = bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all())
+    if kind == "attributes" and not binary:
+        raise DataError(f"{table.path}: {pattern} is asked for as attributes, but has values other than 0 and 1")
+    if kind in ("continuous", "categorical"):
+        raise DataError(f"{table.path}: {pattern} is {len(own)} columns: they can be attributes or an embedding, not {kind}")
+    return _Understood(pattern.rstrip("*_") or pattern, kind or ("attributes" if binary else "embedding"), kernel, values, own)
+
+
+def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _Understood:
+    cells = table.text(name)
+    present = [cell for cell in cells if cell is not None]
+    if not present:
+        raise DataError(f"{table.path}, column {name!r} has no values at all: leave it out")
+    if kind is None:
+        kind = _inferred(table, name, present) if not kernel or kernel == "delta" else "continuous"
+    if kind == "continuous":
+        return _Understood(name, kind, kernel, table.numbers(name, f"a number, or ask for {name}:categorical")[:, None], (name,))
+    if kind == "attributes":
+        words = sorted({word.strip() for cell in present for word in cell.split(_SEPARATOR) if word.strip()})
+        place = {word: number for number, word in enumerate(words)}
+        values = np.zeros((len(cells), len(words)))
+        for row, cell in enumerate(cells):
+            if cell is None:
+                values[row] = np.nan
+            else:
+                values[row, [place[word.strip()] for word in cell.split(_SEPARATOR) if word.strip()]] = 1.0
+        return _Understood(name, kind, kernel, values, tuple(f"{name}={word}" for word in words))
+    if kind == "embedding":
+        raise DataError(f"{table.path}, column {name!r} holds single values: an embedding is a list in each cell, or a pattern of columns")
+    categories = tuple(sorted(set(present), key=_order))
+    place = {category: number for number, category in enumerate(categories)}
+    codes = np.array([np.nan if cell is None else place[cell] for cell in cells])[:, None]
+    return _Understood(name, "categorical", kernel, codes, (name,), categories)
+
+
+def _inferred(table: Table, name: str, present: Sequence[str]) -> ColumnKind:
+    if table.is_numeric(name):
+        values = table.numbers(name)
+        known = values[~np.isnan(values)]
+        whole = bool((known == np.round(known)).all())
+        return "categorical" if whole and len(np.unique(known)) <= _FEW else "continuous"
+    return "attributes" if sum(_SEPARATOR in cell for cell in present) > 0.05 * len(present) else "categorical"
+
+
+def _order(text: str) -> tuple[int, float, str]:
+    """Numbers by size, then words by alphabet."""
+    try:
+        return 0, float(text), text
+    except ValueError:
+        return 1, 0.0, text
+
+
+def _input_columns(table: Table, patterns: str | Sequence[str]) -> list[str]:
+    found = [name for pattern in ([patterns] if isinstance(patterns, str) else patterns) for name in table.matching(pattern, "--features")]
+    return list(dict.fromkeys(found))
+
+
+def _warn_of_leaks(path: Path, columns: Sequence[_Understood], inputs: Sequence[str], label: str | None) -> None:
+    """A condition that is also an input: an encoder cannot forget what it is handed."""
+    for column in columns:
+        both = [name for name in column.names if name in inputs]
+        if both:
+            warn(f"{path}: the condition {column.name} is also an input ({', '.join(both[:3])}): leave it out of --features to ignore it")
+        if label is not None and label in (column.name, *column.names):
+            warn(f"{path}: {label} is the label and a condition too: what is ignored cannot be read, what is used is given away")
+
+
+def _complete_rows(
+    table: Table,
+    columns: Sequence[_Understood],
+    vectors: npt.NDArray[np.float32] | None,
+    inputs: Sequence[str],
+    names: Any,
+    image: str | None,
+    labels: Any,
+    label: str | None,
+    missing: Missing,
+) -> Rows:
+    """The rows to use; what is missing in the others is told, or they are left out."""
+    lacks: dict[str, npt.NDArray[np.bool_]] = {column.name: column.missing() for column in columns}
+    if vectors is not None:
+        lacks |= {name: np.isnan(vectors[:, place]) for place, name in enumerate(inputs)}
+    needed: dict[str, npt.NDArray[np.bool_]] = {}
+    if names is not None and image is not None:
+        needed[image] = np.array([name is None for name in names])
+    if labels is not None and label is not None:
+        needed[label] = np.array([cell is None for cell in labels])
+    wrong = needed if missing == "impute" else lacks | needed
+    counts = {name: int(bad.sum()) for name, bad in wrong.items() if bad.any()}
+    if counts and missing != "drop":
+        first = min(int(np.argmax(bad)) for bad in wrong.values() if bad.any()) + 1
+        told = ", ".join(f"{count} in {name}" for name, count in counts.items())
+        how = "--missing drop leaves such rows out" + (
+            "" if missing == "impute" else ", --missing impute fills in all but pictures and labels"
+        )
+        raise DataError(f"{table.path} has missing values: {told} (the first in row {first}); {how}")
+    keep = ~np.logical_or.reduce([*wrong.values(), np.zeros(len(table), dtype=bool)])
+    if not keep.any():
+        raise DataError(f"{table.path}: every row has a missing value; nothing is left to train on")
+    return np.flatnonzero(keep)
+
+
+def _filled(values: Numbers) -> Numbers:
+    """Missing numbers as the median of their column."""
+    if not np.isnan(values).any():
+        return values
+    middle = np.nanmedian(values, axis=0)
+    return np.where(np.isnan(values), np.where(np.isnan(middle), 0.0, middle), values)
+
+
+def _classes(labels: Any, rows: Rows) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    if labels is None:
+        return ("unlabelled",), np.zeros(len(rows), np.int64)
+    names = tuple(sorted(set(labels[rows]), key=_order))
+    place = {name: number for number, name in enumerate(names)}
+    return names, np.array([place[cell] for cell in labels[rows]], dtype=np.int64)
+
+
+def _ids(table: Table, row_id: str | None, rows: Rows) -> list[str]:
+    if row_id is None:
+        return [str(row + 1) for row in rows]
+    name = table.matching(row_id, "--row-id")[0]
+    cells, seen = table.text(name), dict[str, int]()
+    for row in rows:
+        cell = cells[row]
+        if cell is None:
+            raise DataError(f"{table.where(row + 1, name)} is empty: every row needs its id")
+        if cell in seen:
+            raise DataError(f"{table.where(row + 1, name)} is {cell!r}, the id of row {seen[cell]} too: ids must differ")
+        seen[cell] = int(row) + 1
+    return [str(cells[row]) for row in rows]
+
+
+def _picture_paths(table: Table, image: str, names: Any, rows: Rows) -> list[Path]:
+    """Where the pictures are; those that are not there are counted and the first is named."""
+    column = table.matching(image, "--image")[0]
+    folder = table.path.parent
+    paths = [folder / names[row] for row in rows]
+    known: dict[Path, bool] = {}
+    absent = [place for place, path in enumerate(paths) if not known.setdefault(path, path.is_file())]
+    if absent:
+        row = int(rows[absent[0]]) + 1
+        more = f", and {len(absent) - 1} others" if len(absent) > 1 else ""
+        raise DataError(f"{table.where(row, column)}: there is no picture {paths[absent[0]]}{more}; paths are relative to {folder}")
+    return paths
+
+
+def _parts(
+    table: Table, split: str | None, rows: Rows, y: npt.NDArray[np.int64], holdout: int | None, seed: int
+) -> tuple[Rows, Rows, Rows]:
+    """Which of the rows are for training, validation and test."""
+    if split is None:
+        order = stratified_order(y, seed)
+        kept = round(0.85 * len(order))
+        if kept < 2 or kept == len(order):
+            raise DataError(f"{table.path} has {len(order)} usable rows: too few to train, validate and test on")
+        train, validation = hold_out(order[:kept], round(0.15 * len(order)) if holdout is None else holdout)
+        return train, validation, np.sort(order[kept:])
+    name = table.matching(split, "--split")[0]
+    cells = table.text(name)[rows]
+    for place, cell in enumerate(cells):
+        if cell not in _PARTS:
+            raise DataError(f"{table.where(int(rows[place]) + 1, name)} is {cell!r}: it must be train, validation or test")
+    train, validation, test = (np.flatnonzero(cells == part) for part in _PARTS)
+    if len(train) == 0 or len(test) == 0:
+        raise DataError(f"{table.path}, column {name!r}: {len(train)} rows are for train and {len(test)} for test; both need some")
+    if holdout:
+        if len(validation):
+            raise DataError(f"{table.path}, column {name!r} names validation rows already: leave out --holdout")
+        order = stratified_order(y[train], seed)
+        own, held = hold_out(order, holdout)
+        train, validation = train[own], train[held]
+    return train, validation, test
+
+
+def _placed(columns: Sequence[_Understood], filled: Sequence[Numbers]) -> tuple[Column, ...]:
+    ends = np.cumsum([values.shape[1] for values in filled]).tolist()
+    return tuple(
+        Column(column.name, column.kind, end - values.shape[1], end, column.kernel)
+        for column, values, end in zip(columns, filled, ends, strict=True)
+    )
+
+
+def _overall(columns: Sequence[Column]) -> Literal["continuous", "categorical", "mixed"]:
+    if len(columns) > 1:
+        return "mixed"
+    return "categorical" if columns[0].kind == "categorical" else "continuous"
+
+
+def _no_duplicates(path: Path, names: Sequence[str]) -> None:
+    twice = [name for name in names if list(names).count(name) > 1]
+    if twice:
+        raise DataError(f"{path}: the condition {twice[0]} is asked for twice")
+
+
+def _given(vectors: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32]:
+    assert vectors is not None
+    return vectors

@@ -1,0 +1,172 @@
+"""A look at data before training: what is in them, what is wrong with them, and how long it will take."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cclk.data.dataset import DataError, Dataset, Split
+from cclk.data.streamed import StreamedPictures
+from cclk.notices import CclkWarning
+from cclk.operator.diagnose import partners_of
+from cclk.training import methods
+from cclk.training.engine import Training
+from cclk.training.run import load_dataset
+from cclk.training.settings import Settings
+
+_AT_A_TIME = 256
+_SHOWN = 5
+_FEW_PARTNERS = 1.5
+_UNIQUE = 0.5
+"""A category column with more distinct values than this share of the rows names rows rather than groups."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was seen."""
+
+    level: Literal["fine", "warning", "problem"]
+    text: str
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Read everything once and tell what is found, in the order in which it matters."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CclkWarning)
+        dataset = load_dataset(settings)
+    yield Finding("fine", dataset.description)
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in _splits(dataset).items())
+    yield Finding("fine", f"rows: {sizes}")
+    yield from (Finding("warning", str(warning.message)) for warning in caught if issubclass(warning.category, CclkWarning))
+    unreadable = False
+    for finding in _pictures(dataset):
+        unreadable = unreadable or finding.level == "problem"
+        yield finding
+    yield from _inputs(dataset.train)
+    yield from _labels(dataset)
+    yield from _columns(dataset)
+    if settings.train.batch_size > len(dataset.train):
+        yield Finding(
+            "problem",
+            f"a batch of {settings.train.batch_size} is larger than the training split: at most --batch-size {len(dataset.train)}",
+        )
+        return
+    yield from _partners(settings, dataset)
+    if not unreadable:
+        yield _duration(settings)
+
+
+def _splits(dataset: Dataset) -> dict[str, Split]:
+    return {"to train on": dataset.train, "to validate on": dataset.validation, "to test on": dataset.test}
+
+
+def _pictures(dataset: Dataset) -> Iterator[Finding]:
+    bad: list[str] = []
+    total = 0
+    for split in _splits(dataset).values():
+        if isinstance(split.x, StreamedPictures):
+            total += len(split)
+            for start in range(0, len(split), _AT_A_TIME):
+                bad += _unreadable(split.x, range(start, min(start + _AT_A_TIME, len(split))))
+    if bad:
+        more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        yield Finding("problem", f"{len(bad)} of {total:,} pictures cannot be read: {'; '.join(bad[:_SHOWN])}{more}")
+    elif total:
+        yield Finding("fine", f"all {total:,} pictures can be read")
+
+
+def _unreadable(x: StreamedPictures, rows: range) -> list[str]:
+    try:
+        x[torch.tensor(rows)]
+    except DataError as error:
+        if len(rows) == 1:
+            return [str(error)]
+        middle = len(rows) // 2
+        return _unreadable(x, rows[:middle]) + _unreadable(x, rows[middle:])
+    return []
+
+
+def _inputs(split: Split) -> Iterator[Finding]:
+    if isinstance(split.x, Tensor) and split.x.dtype != torch.uint8:
+        constant = int((split.x == split.x[:1]).all(dim=0).sum())
+        if constant:
+            yield Finding("warning", f"{constant} of {split.x.shape[1]} inputs never change: leave them out")
+
+
+def _labels(dataset: Dataset) -> Iterator[Finding]:
+    if len(dataset.classes) == 1:
+        yield Finding("warning", "there is no label: the encoder can be trained, but only leaks can be measured")
+        return
+    counts = torch.bincount(dataset.train.y, minlength=len(dataset.classes))
+    least, most = int(counts.argmin()), int(counts.argmax())
+    shares = f"from {int(counts[least]):,} rows ({dataset.classes[least]}) to {int(counts[most]):,} ({dataset.classes[most]})"
+    told = f"label: {len(counts)} classes, {shares}"
+    rare = int(counts[least]) < 10 or int(counts[most]) > 20 * int(counts[least])
+    yield Finding("warning" if rare else "fine", told + (": the rare ones will hardly be learnt" if rare else ""))
+
+
+def _columns(dataset: Dataset) -> Iterator[Finding]:
+    for column in dataset.columns:
+        values = dataset.train.condition[:, column.place]
+        distinct = len(torch.unique(values, dim=0))
+        if distinct == 1:
+            yield Finding("problem", f"condition {column.name} never changes: leave it out")
+        elif column.kind == "categorical" and distinct > _UNIQUE * len(values):
+            yield Finding(
+                "problem",
+                f"condition {column.name} has {distinct:,} categories in {len(values):,} rows: hardly anybody shares one; is it a number, or an id?",
+            )
+        elif column.kind == "categorical" and int(torch.unique(values, return_counts=True)[1].min()) < 2:
+            yield Finding("warning", f"condition {column.name} has categories with a single row, which have nobody to be compared with")
+
+
+def _partners(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
+    """How many like samples an anchor meets in a batch, and what would give it more."""
+    found = _effective(settings, dataset)
+    if found is None:
+        return
+    size = settings.train.batch_size
+    told = f"in a batch of {size} the median anchor is compared with {found:.1f} like samples in effect"
+    if found >= _FEW_PARTNERS:
+        yield Finding("fine", told)
+        return
+    for larger in (2 * size, 4 * size, 8 * size):
+        if larger <= len(dataset.train):
+            more = settings.model_copy(update={"train": settings.train.model_copy(update={"batch_size": larger})})
+            if (_effective(more, dataset) or 0.0) >= _FEW_PARTNERS:
+                yield Finding("warning", f"{told}: --batch-size {larger} would do, or --queue {larger - size} --ema 0.5")
+                return
+    yield Finding("warning", f"{told}: fewer condition columns, or --sampler local")
+
+
+def _effective(settings: Settings, dataset: Dataset) -> float | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CclkWarning)
+        built = methods.build(settings, dataset)
+        if built.kernel is None or built.condition is None:
+            return None
+        batch = built.condition[built.sampler.batch(0)]
+        return float(partners_of(built.kernel, batch, settings.loss.ridge, settings.loss.solver, weights=settings.loss.weights).median())
+
+
+def _duration(settings: Settings, steps: int = 3) -> Finding:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CclkWarning)
+        training = Training(settings, Path(folder), quiet=True)
+        training.step(0)
+        began = time.perf_counter()
+        for step in range(1, 1 + steps):
+            training.step(step % training.total)
+        seconds = (time.perf_counter() - began) / steps
+        training.loader.close()
+    whole = seconds * training.total
+    words = f"{whole:.0f} seconds" if whole < 120 else f"{whole / 60:.0f} minutes" if whole < 7200 else f"{whole / 3600:.1f} hours"
+    return Finding("fine", f"training will take about {words}: {training.total:,} steps of {seconds * 1000:.0f} ms")

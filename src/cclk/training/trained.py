@@ -1,0 +1,127 @@
+"""A trained encoder for use elsewhere: in Python, over new data, and in the formats of other tools."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cclk.files import replace_file
+from cclk.training.files import RunError
+from cclk.training.run import Run
+
+Format = Literal["onnx", "safetensors", "torch"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+_SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "safetensors": ".safetensors", "torch": ".pt2"}
+_AGREES = 1e-5
+
+
+class TrainedEncoder(nn.Module):
+    """The encoder of a run, in evaluation mode: raw samples in, features out.
+
+    Shapes:
+        x: uint8 pictures (n, c, h, w), or vectors (n, k) in the units of the training data.
+        returns: float32 (n, width).
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        network = run.network
+        self.inputs, self.encoder = network.inputs, network.encoder
+        self.width: int = network.encoder.width
+        self.shape: tuple[int, ...] = run.shape
+        self.name = run.name
+        self.eval().requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.encoder(self.inputs(x))
+        return features
+
+    def example(self, rows: int = 3) -> Tensor:
+        """Samples of the right shape, drawn at random."""
+        generator = torch.Generator().manual_seed(0)
+        if len(self.shape) == 3:
+            return torch.randint(0, 256, (rows, *self.shape), generator=generator, dtype=torch.uint8)
+        noise = torch.randn((rows, *self.shape), generator=generator)
+        return noise * self.inputs.spread + self.inputs.mean
+
+
+def load(run: Path | str) -> TrainedEncoder:
+    """The encoder of a finished run; its data need not be there any more."""
+    return TrainedEncoder(Run(Path(run)))
+
+
+def export(run: Run, kind: Format, out: Path | None = None) -> Path:
+    """Write the encoder in another tool's format, check that it still gives the same features, and give back the path.
+
+    - "onnx": takes raw samples under the name "x" and gives "features", any number of rows; run by onnxruntime and others.
+    - "safetensors": the weights alone, with the settings as metadata.
+    - "torch": a program of torch.export, opened by `torch.export.load(path).module()` without this package.
+    """
+    if kind not in FORMATS:
+        raise RunError(f"--format is {kind!r}: choose {', '.join(FORMATS)}")
+    path = out or run.folder / f"export{_SUFFIXES[kind]}"
+    if path.suffix != _SUFFIXES[kind]:
+        raise RunError(f"--out {path} does not end in {_SUFFIXES[kind]}, as files of the format {kind} do")
+    encoder = TrainedEncoder(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    match kind:
+        case "onnx":
+            _to_onnx(encoder, path)
+        case "torch":
+            _to_torch(encoder, path)
+        case "safetensors":
+            from safetensors.torch import save_file
+
+            tensors = {name: value.contiguous() for name, value in encoder.state_dict().items()}
+            about = {"settings": json.dumps(run.settings.model_dump(mode="json")), "shape": json.dumps(encoder.shape)}
+            replace_file(path, lambda draft: save_file(tensors, draft, about))
+    return path
+
+
+def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise RunError("exporting to ONNX needs onnx and onnxruntime: pip install 'cclk[export]'") from error
+
+    def write(draft: Path) -> None:
+        # Tracing serves plain networks well and needs no compiler; torch would rather be asked to compile.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                encoder, (encoder.example(),), str(draft), dynamo=False,
+                input_names=["x"], output_names=["features"], dynamic_axes={"x": {0: "n"}, "features": {0: "n"}},
+            )  # fmt: skip
+        session = onnxruntime.InferenceSession(draft.read_bytes(), providers=["CPUExecutionProvider"])
+        for rows in (1, 5):
+            samples = encoder.example(rows)
+            _agree(encoder, samples, session.run(None, {"x": samples.numpy()})[0], path)
+
+    replace_file(path, write)
+
+
+def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
+    rows = torch.export.Dim("n", min=1)
+    program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
+    replace_file(path, lambda draft: _save_program(program, draft))
+    samples = encoder.example(5)
+    _agree(encoder, samples, torch.export.load(path).module()(samples).numpy(), path)
+
+
+def _save_program(program: torch.export.ExportedProgram, draft: Path) -> None:
+    with draft.open("wb") as file:
+        torch.export.save(program, file)
+
+
+def _agree(encoder: TrainedEncoder, samples: Tensor, found: object, path: Path) -> None:
+    expected = encoder(samples).numpy()
+    difference = float(np.abs(np.asarray(found) - expected).max() / max(1.0, float(np.abs(expected).max())))
+    if not difference <= _AGREES:
+        raise RunError(f"{path} would not give the features of {encoder.name}: they differ by {difference:.1e}; nothing was exported")

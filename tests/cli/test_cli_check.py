@@ -1,0 +1,83 @@
+"""The look at data before training: what it finds, and how it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cclk.cli.main import main
+
+
+def table(folder: Path, rows: int = 80) -> Path:
+    random = np.random.default_rng(0)
+    lines = ["path,age,name,flat,kind,s_1,s_2"]
+    for row in range(rows):
+        Image.fromarray(random.integers(0, 255, (8, 8, 3), np.uint8)).save(folder / f"{row}.png")
+        lines.append(f"{row}.png,{20 + row * 0.5},n{row},same,{'rare' if row == 0 else row % 2},{random.normal():.2f},7")
+    path = folder / "t.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def check(capsys: pytest.CaptureFixture[str], *arguments: object, batch_size: int = 32) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(main(["check", *map(str, arguments), "--batch-size", str(batch_size), "--steps", "10"]))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, capsys.readouterr().out
+
+
+def test_good_data_end_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = check(
+        capsys, "--data", table(tmp_path), "--image", "path", "--condition", "age", "--encoder", "lenet5", "--augmentation", "digits",
+        "--data-dir", tmp_path,
+    )  # fmt: skip
+    assert code == 0
+    for words in (
+        "age is a number from 20 to 59.5",
+        "rows: 56 to train on, 12 to validate on, 12 to test on",
+        "all 80 pictures can be read",
+    ):
+        assert words in told
+    assert "there is no label" in told
+    assert "in a batch of 32 the median anchor is compared with" in told
+    assert "training will take about" in told
+    assert "!!" not in told
+
+
+def test_problems_are_named_and_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path)
+    (tmp_path / "3.png").write_text("no picture")
+    (tmp_path / "50.png").write_bytes((tmp_path / "50.png").read_bytes()[:40])
+    conditions = ["--condition", "age", "--condition", "name", "--condition", "flat"]
+    code, told = check(
+        capsys, "--data", path, "--image", "path", *conditions, "--label", "kind", "--encoder", "lenet5", "--data-dir", tmp_path
+    )  # fmt: skip
+    assert code == 1
+    assert "2 of 80 pictures cannot be read" in told
+    assert "3.png" in told
+    assert "50.png" in told
+    assert "condition name has 56 categories in 56 rows" in told
+    assert "condition flat never changes" in told
+    assert "the rare ones will hardly be learnt" in told
+    assert "fewer condition columns" in told
+
+
+def test_conditions_among_inputs_and_constant_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = check(capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "s_1")
+    assert code == 0
+    assert "the condition s_1 is also an input" in told
+    assert "1 of 2 inputs never change" in told
+
+
+def test_data_that_cannot_be_read_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = check(capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "height")
+    assert code == 2
+
+
+def test_a_batch_larger_than_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = check(capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "age", batch_size=500)
+    assert code == 1
+    assert "larger than the training split: at most --batch-size 56" in told

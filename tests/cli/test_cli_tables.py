@@ -1,0 +1,80 @@
+"""From a table of one's own to a measured encoder, on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cclk.cli.main import main
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    lines = ["path,age,site,traits,kind,s_1,s_2"]
+    for row in range(90):
+        age, kind = random.normal(50, 10), row % 2
+        Image.fromarray(random.integers(0, 255, (12, 12, 3), np.uint8)).save(tmp_path / f"{row}.png")
+        lines.append(
+            f"{row}.png,{age:.2f},{'AB'[row % 3 == 0]},{'x;y' if row % 5 else 'y'},{kind},{kind + random.normal():.3f},{age / 9:.3f}"
+        )
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def test_pictures_with_three_conditions(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    columns = ["--condition", "age", "--condition", "site", "--condition", "traits:attributes", "--label", "kind"]
+    code = run(
+        "train", "--data", table, "--image", "path", *columns, "--data-dir", tmp_path, "--encoder", "lenet5",
+        "--augmentation", "digits", "--steps", 2, "--batch-size", 16, "--out", out,
+    )  # fmt: skip
+    assert code == 0
+    told = capsys.readouterr().err
+    assert "age is a number" in told
+    assert "site is one of 2 categories; traits is a set of 2 attributes" in told
+    assert run("evaluate", out, "--bootstrap", 5, "--quiet") == 0
+    leakages = json.loads((out / "evaluation.json").read_text())["encoder"]["leakages"]
+    assert set(leakages) == {"age", "site", "traits"}
+    assert "r2" in leakages["age"]["linear"]
+    assert "accuracy" in leakages["site"]["linear"]
+    assert run("evaluate", out, "--bootstrap", 5) == 0
+    assert "age" in capsys.readouterr().out
+    assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
+
+
+def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    code = run(
+        "train", "--data", table, "--features", "s_*", "--condition", "age", "--steps", 2, "--batch-size", 16, "--out", out, "--quiet"
+    )
+    assert code == 0
+    settings = json.loads((out / "settings.json").read_text())
+    assert (settings["model"]["encoder"], settings["augment"]["augmentation"]) == ("mlp", "vectors")
+    assert settings["data"]["dataset_options"]["condition"] == ["age"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--condition", "age"], "--condition tells about a table: say which one with --data FILE"),
+        (["--data", "{}", "--dataset", "colordigits"], "--data and --dataset both say"),
+        (["--data", "{}", "--features", "s_*"], "at least one --condition"),
+        (["--data", "{}", "--features", "s_*", "--condition", "height"], "no column 'height'"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], told: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", *(text.replace("{}", str(table)) for text in arguments), "--out", tmp_path / "run") == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "run" / "settings.json").exists()

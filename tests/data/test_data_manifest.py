@@ -1,0 +1,192 @@
+"""Tables of one's own: what is understood of them, and one line that names row and column for each mistake."""
+
+# ruff: noqa: E501 (a table of mistakes reads better with one to a line)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import torch
+from PIL import Image
+
+from cclk import CclkWarning, data
+from cclk.data import DataError
+
+ROWS = 40
+
+
+def people(folder: Path, **changed: list[object]) -> Path:
+    """A table of forty people with pictures."""
+    random = np.random.default_rng(0)
+    (folder / "pics").mkdir(exist_ok=True)
+    for row in range(ROWS):
+        Image.fromarray(np.full((20, 30, 3), row, np.uint8)).save(folder / "pics" / f"{row}.png")
+    columns: dict[str, list[object]] = {
+        "path": [f"pics/{row}.png" for row in range(ROWS)],
+        "age": [round(20 + row * 1.5, 1) for row in range(ROWS)],
+        "site": [["Oslo", "Bonn", "Rome"][row % 3] for row in range(ROWS)],
+        "traits": [["a;b", "b", "c;a"][row % 3] for row in range(ROWS)],
+        "has_hat": [row % 2 for row in range(ROWS)],
+        "has_tie": [row % 4 // 2 for row in range(ROWS)],
+        "s_1": random.normal(size=ROWS).tolist(),
+        "s_2": (5 + 3 * random.normal(size=ROWS)).tolist(),
+        "smiling": ["yes" if row % 2 else "no" for row in range(ROWS)],
+        "part": [("train", "train", "validation", "test")[row % 4] for row in range(ROWS)],
+    } | changed
+    lines = [",".join(columns)] + [",".join(str(values[row]) for values in columns.values()) for row in range(ROWS)]
+    path = folder / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_table_with_pictures_and_three_conditions(tmp_path: Path) -> None:
+    found = data.load(
+        str(people(tmp_path)), data_dir=tmp_path, image="path", condition=["age", "site", "traits"], label="smiling", split="part"
+    )
+    assert (len(found.train), len(found.validation), len(found.test)) == (20, 10, 10)
+    assert [(column.name, column.kind, column.start, column.stop) for column in found.columns] == [
+        ("age", "continuous", 0, 1),
+        ("site", "categorical", 1, 2),
+        ("traits", "attributes", 2, 5),
+    ]
+    assert found.condition_kind == "mixed"
+    assert found.classes == ("no", "yes")
+    assert found.condition_names == ("age", "site", "traits=a", "traits=b", "traits=c")
+    # Rows 0, 1, 4, 5, ... are for training.
+    rows = [row for row in range(ROWS) if row % 4 < 2]
+    assert torch.equal(found.train.condition[:, 0], torch.tensor([20 + row * 1.5 for row in rows]))
+    assert found.train.condition[:, 1].tolist() == [[1.0, 0.0, 2.0][row % 3] for row in rows]  # Bonn, Oslo, Rome
+    assert found.train.condition[:, 2:].tolist() == [[[1, 1, 0], [0, 1, 0], [1, 0, 1]][row % 3] for row in rows]
+    assert found.train.ids == tuple(str(row + 1) for row in rows)
+    pictures = found.train.x[torch.arange(20)]
+    assert pictures.shape == (20, 3, 32, 32)
+    assert pictures[:, 0, 0, 0].tolist() == rows
+    for words in ("age is a number from 20 to 78.5", "site is one of 3 categories", "traits is a set of 3 attributes"):
+        assert words in found.description
+
+
+def test_numbers_as_inputs_and_patterns(tmp_path: Path) -> None:
+    found = data.load(str(people(tmp_path)), features="s_*", condition=["has_*", "age:laplacian"], row_id="path")
+    assert found.train.x.dtype == torch.float32
+    assert found.train.x.shape[1] == 2
+    assert [(column.name, column.kind, column.kernel) for column in found.columns] == [
+        ("has", "attributes", ""),
+        ("age", "continuous", "laplacian"),
+    ]
+    assert found.classes == ("unlabelled",)
+    assert len(found.train) + len(found.validation) + len(found.test) == ROWS
+    everyone = found.train.ids + found.validation.ids + found.test.ids
+    assert sorted(everyone) == sorted(f"pics/{row}.png" for row in range(ROWS))
+
+
+def test_parquet_with_an_embedding_column(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(ROWS, 4))
+    table = pa.table({"s_1": vectors[:, 0], "clip": vectors.tolist(), "code": pa.array(np.arange(ROWS) % 3), "ok": [True, False] * 20})
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(table, path)
+    found = data.load(str(path), features="s_1", condition=["clip", "code", "ok"])
+    assert [(column.kind, column.stop - column.start) for column in found.columns] == [
+        ("embedding", 4),
+        ("categorical", 1),
+        ("categorical", 1),
+    ]
+    place = [int(name) - 1 for name in found.train.ids]
+    torch.testing.assert_close(found.train.condition[:, :4], torch.from_numpy(vectors[place]).float())
+
+
+def test_kinds_can_be_told(tmp_path: Path) -> None:
+    path = str(people(tmp_path))
+
+    def kind(condition: str) -> str:
+        return data.load(path, features="s_*", condition=condition).columns[0].kind
+
+    assert kind("has_hat") == "categorical"
+    assert kind("has_hat:continuous") == "continuous"
+    assert kind("age:categorical") == "categorical"
+    assert kind("age:delta") == "categorical"
+    assert kind("traits:categorical") == "categorical"
+    assert kind("has_*:embedding") == "embedding"
+
+
+def test_missing_values_are_counted_dropped_or_filled_in(tmp_path: Path) -> None:
+    ages: list[object] = [30 + row for row in range(ROWS)]
+    ages[3], ages[7] = "", "NA"
+    sites: list[object] = ["Oslo", "Bonn"] * 20
+    sites[5] = "nan"
+    path = str(people(tmp_path, age=ages, site=sites))
+    with pytest.raises(DataError, match=r"2 in age, 1 in site \(the first in row 4\); --missing drop"):
+        data.load(path, features="s_*", condition=["age", "site"])
+    dropped = data.load(path, features="s_*", condition=["age", "site"], missing="drop")
+    assert len(dropped.train) + len(dropped.validation) + len(dropped.test) == ROWS - 3
+    filled = data.load(path, features="s_*", condition=["age", "site"], missing="impute", row_id="path")
+    every = {
+        name: row
+        for part in (filled.train, filled.validation, filled.test)
+        for name, row in zip(part.ids, part.condition.tolist(), strict=True)
+    }
+    known = [age for age in ages if isinstance(age, int)]
+    assert every["pics/3.png"][0] == every["pics/7.png"][0] == np.median(known)
+    assert every["pics/5.png"][1] == 2.0  # a category of its own
+
+
+def test_a_condition_among_the_inputs_is_said(tmp_path: Path) -> None:
+    with pytest.warns(CclkWarning, match="the condition s_1 is also an input"):
+        data.load(str(people(tmp_path)), features="s_*", condition="s_1")
+    with pytest.warns(CclkWarning, match="smiling is the label and a condition too"):
+        data.load(str(people(tmp_path)), features="s_*", condition="smiling", label="smiling")
+
+
+def replaced(values: list[object], row: int, value: object) -> list[object]:
+    return [*values[:row], value, *values[row + 1 :]]
+
+
+AGES: list[object] = [30.5 + row for row in range(ROWS)]
+PATHS: list[object] = [f"pics/{row}.png" for row in range(ROWS)]
+NUMBERS = {"features": "s_*", "condition": "age"}
+PICTURES = {"image": "path", "condition": "age"}
+WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
+    "no such file": (lambda folder: folder / "none.csv", NUMBERS, r"there is no file .*none\.csv"),
+    "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv is empty"),
+    "header only": (lambda folder: written(folder, b"age,s_1\n"), NUMBERS, r"a header and no rows"),
+    "wrong encoding": (lambda folder: written(folder, "age,s_1\n3,\xe9\n".encode("latin-1")), NUMBERS, r"not UTF-8"),
+    "ragged line": (lambda folder: written(folder, b"age,s_1\n3,4\n3,4,5\n"), NUMBERS, r"Expected 2 columns, got 3"),
+    "twice the same column": (lambda folder: written(folder, b"age,age,s_1\n1,2,3\n"), NUMBERS, r"several columns named 'age'"),
+    "broken parquet": (lambda folder: written(folder, b"PAR1 no", "t.parquet"), NUMBERS, r"cannot be read"),
+    "unknown condition": (people, {"features": "s_*", "condition": "agee"}, r"no column 'agee' \(did you mean 'age'\?\), asked for as --condition"),
+    "unknown input": (people, {"features": "x_*", "condition": "age"}, r"no column 'x_\*', asked for as --features"),
+    "unknown label": (people, NUMBERS | {"label": "mood"}, r"no column 'mood', asked for as --label"),
+    "unknown kind": (people, {"features": "s_*", "condition": "age:rbff"}, r"'rbff' is no kind .* and no kernel"),
+    "no condition": (people, {"features": "s_*"}, r"at least one --condition"),
+    "no input": (people, {"condition": "age"}, r"either --image COLUMN or --features"),
+    "both inputs": (people, PICTURES | {"features": "s_*"}, r"either --image COLUMN or --features"),
+    "twice the same condition": (people, {"features": "s_*", "condition": ["age", "age"]}, r"condition age is asked for twice"),
+    "text among numbers": (lambda folder: people(folder, s_2=replaced(AGES, 4, "old")), NUMBERS, r"row 5, column 's_2' is 'old'"),
+    "text as number": (people, {"features": "s_*", "condition": "site:continuous"}, r"row 1, column 'site' is 'Oslo'"),
+    "infinite": (lambda folder: people(folder, age=replaced(AGES, 2, "inf")), NUMBERS, r"row 3, column 'age' is infinite"),
+    "no picture": (lambda folder: people(folder, path=replaced(PATHS, 6, "pics/x.png")), PICTURES, r"row 7, column 'path': there is no picture"),
+    "absolute path": (lambda folder: people(folder, path=replaced(PATHS, 1, "/no/x.png")), PICTURES, r"row 2, column 'path': .*/no/x\.png"),
+    "same id": (lambda folder: people(folder, path=replaced(PATHS, 9, "pics/3.png")), PICTURES | {"row_id": "path"}, r"row 10, .*the id of row 4 too"),
+    "wrong split": (lambda folder: people(folder, part=["train"] * 39 + ["tset"]), NUMBERS | {"split": "part"}, r"row 40, column 'part' is 'tset'"),
+    "no test rows": (lambda folder: people(folder, part=["train"] * 40), NUMBERS | {"split": "part"}, r"40 rows are for train and 0 for test"),
+    "missing label": (lambda folder: people(folder, smiling=replaced(AGES, 0, "")), NUMBERS | {"label": "smiling", "missing": "impute"}, r"1 in smiling"),
+    "all missing": (lambda folder: people(folder, age=[""] * 40), NUMBERS, r"column 'age' has no values at all"),
+    "unknown option": (people, NUMBERS | {"colour": 1}, r"has no option 'colour'"),
+}  # fmt: skip
+
+
+def written(folder: Path, content: bytes, name: str = "t.csv") -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_every_mistake_has_one_line(case: str, tmp_path: Path) -> None:
+    make, options, told = WRONG[case]
+    with pytest.raises(DataError, match=told) as raised:
+        data.load(str(make(tmp_path)), data_dir=tmp_path, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,116 @@
+"""What is measured of an encoder: the same numbers as an evaluation, and nothing of the test split while choices are made."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cclk.data.dataset import ConditionKind, Dataset, Split
+from cclk.evaluation import Samples, evaluate
+from cclk.experiments.measure import LOWER_IS_BETTER, PATHS, WORDS, Measure, measure
+
+ALL: tuple[Measure, ...] = tuple(PATHS)
+
+
+def split(rows: int, seed: int) -> Split:
+    """Vectors in which label and condition can be read, not perfectly."""
+    random = np.random.default_rng(seed)
+    y, condition = random.integers(0, 3, rows), random.uniform(0, 255, (rows, 2))
+    x = np.concatenate([np.eye(3)[y], condition / 255, np.cos(condition / 30)], axis=1) + 0.6 * random.normal(size=(rows, 7))
+    return Split(torch.from_numpy(x).float(), torch.from_numpy(y), torch.from_numpy(condition).float())
+
+
+def dataset(held_out: int = 40, kind: ConditionKind = "continuous") -> Dataset:
+    return Dataset("made up", split(120, 0), split(held_out, 1), split(60, 2), ("a", "b", "c"), ("p", "q"), kind, "")
+
+
+def embed(part: Split) -> tuple[Tensor, Tensor]:
+    """The features are the vectors; the projections must not be looked at."""
+    assert isinstance(part.x, Tensor)
+    return part.x, torch.full((len(part), 2), torch.nan)
+
+
+def samples(part: Split) -> Samples:
+    return Samples(embed(part)[0], part.y, part.condition)
+
+
+def numbers(found: dict[str, Any]) -> dict[str, float]:
+    """An evaluation's values, written out by hand."""
+    leak = found["leakage"]
+    return {
+        "accuracy": found["accuracy"]["linear"]["value"],
+        "knn": found["accuracy"]["knn"]["value"],
+        "linear_r2": leak["linear"]["r2"]["value"],
+        "nonlinear_r2": leak["nonlinear"]["r2"]["value"],
+        "linear_mse": leak["linear"]["mse"]["value"],
+        "nonlinear_mse": leak["nonlinear"]["mse"]["value"],
+        "baseline_mse": leak["baseline_mse"]["value"],
+    }
+
+
+def test_on_test_it_is_an_evaluation() -> None:
+    made = dataset()
+    expected = numbers(evaluate(samples(made.train), samples(made.validation), samples(made.test), "continuous", 3, bootstrap=1))
+    assert measure(made, embed, ALL, "test", 3) == expected
+    assert len(set(expected.values())) == len(expected), "else a mix-up could not be seen"
+
+
+def test_on_validation_a_part_of_the_training_split_chooses() -> None:
+    made = dataset()
+    nothing = samples(made.train.subset(torch.arange(0)))
+    expected = numbers(evaluate(samples(made.train), nothing, samples(made.validation), "continuous", 3, bootstrap=1))
+    assert measure(made, embed, ALL, "validation", 3) == expected
+    assert expected != measure(made, embed, ALL, "test", 3)
+
+
+def test_on_validation_the_test_split_is_never_seen() -> None:
+    made = dataset()
+    spoilt = Split(torch.full_like(made.test.x, torch.nan), made.test.y, torch.full_like(made.test.condition, torch.nan))  # type: ignore[arg-type]
+    unseen = replace(made, test=spoilt)
+
+    def watched(part: Split) -> tuple[Tensor, Tensor]:
+        assert part is not spoilt
+        return embed(part)
+
+    assert measure(unseen, watched, ALL, "validation", 0) == measure(made, embed, ALL, "validation", 0)
+    with pytest.raises(ValueError, match="test"):
+        measure(unseen, embed, ALL, "test", 0)
+
+
+def test_labels_alone_do_not_look_at_the_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which makes them quick."""
+    inside = importlib.import_module("cclk.evaluation.evaluate")  # the package's `evaluate` is the function
+    monkeypatch.setattr(inside, "fit_network", lambda *_: pytest.fail("the non-linear probe was fitted"))
+    assert list(measure(dataset(), embed, ("knn", "accuracy"), "test", 0)) == ["knn", "accuracy"]
+
+
+def test_a_leak_that_has_no_such_number_is_told() -> None:
+    categories = dataset(kind="categorical")
+    one_column = {
+        name: replace(part, condition=(part.condition[:, :1] / 100).floor())
+        for name, part in (("train", categories.train), ("validation", categories.validation), ("test", categories.test))
+    }
+    with pytest.raises(ValueError, match=r"^linear_r2 cannot be measured on made up: its condition is categorical, and it is for numbers"):
+        measure(replace(categories, **one_column), embed, ("accuracy", "linear_r2"), "test", 0)
+    made = dataset()
+    constant = replace(made, test=replace(made.test, condition=torch.ones_like(made.test.condition)))
+    with pytest.raises(ValueError, match=r"^linear_mse cannot be measured on made up: its condition is constant"):
+        measure(constant, embed, ("linear_mse",), "test", 0)
+
+
+def test_nothing_held_out_is_told() -> None:
+    with pytest.raises(ValueError, match=r"^the validation split of made up is empty: hold some training rows out"):
+        measure(dataset(held_out=0), embed, ("accuracy",), "validation", 0)
+    assert measure(dataset(held_out=0), embed, ("accuracy",), "test", 0)["accuracy"] > 0.5, "the probe's strength is chosen otherwise"
+
+
+def test_every_measure_has_words_and_a_direction() -> None:
+    assert set(PATHS) == set(WORDS)
+    assert len(set(WORDS.values())) == len(WORDS)
+    assert {"linear_r2", "nonlinear_r2"} == LOWER_IS_BETTER

@@ -1,0 +1,138 @@
+"""A sweep: knobs from text, settings that come back as they were, and a small one from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from made_up_results import HerePool
+
+from cclk.cli.main import main
+from cclk.experiments.sweep import DEFAULT, Knob, flat, sweep
+from cclk.training.settings import SettingsError, load, presets
+
+
+@pytest.mark.parametrize(
+    ("text", "knob"),
+    [
+        ("fair-cclk:partners=1.5,3,6", Knob("fair-cclk", "partners", (1.5, 3, 6))),
+        ("infonce:lr=3e-4", Knob("infonce", "lr", (3e-4,))),
+        ("fair-infonce:clusters=3, 5", Knob("fair-infonce", "clusters", (3, 5))),
+        ("infonce:train.batch-size=32,", Knob("infonce", "train.batch-size", (32,))),
+    ],
+)
+def test_knobs(text: str, knob: Knob) -> None:
+    found = Knob.read(text)
+    assert found == knob
+    assert [type(value) for value in found.values] == [type(value) for value in knob.values], "a whole number stays one"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "infonce", "infonce:lr", "infonce:lr=", "infonce:=1", "info:lr=1", ":lr=1", "infonce:lr=a", "infonce:lr=1;2", "infonce:lr='1'",
+     "infonce:lr=[1]", "lr=1"],
+)  # fmt: skip
+def test_bad_knobs_are_one_line(text: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"^--over ['\"].*['\"] is not METHOD:SETTING=VALUE,VALUE,\.\.\. with numbers, such as fair-cclk:"
+    ) as raised:
+        Knob.read(text)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_default_knobs_can_be_run() -> None:
+    planned = sweep("s", [Knob.read(text) for text in DEFAULT], {"dataset": "colordigits"}, 1, "validation").plan("cpu")
+    assert {cell.settings["method"] for cell in planned.cells} == {"fair-cclk", "fair-infonce", "infonce"}
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_settings_come_back_as_they_were(preset: str) -> None:
+    whole = load(preset=preset, overrides={"seed": 3, "data_dir": "/data", "crop": None, "steps": 7})
+    told = flat(whole)
+    assert not {"method", "seed"} & set(told)
+    assert load(overrides={**told, "method": whole.method, "seed": 3}) == whole
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_only_what_was_set_is_told() -> None:
+    assert flat(load(overrides={"lr": 0.5, "dataset_options": {"segments": True}, "method": "infonce"})) == {
+        "lr": 0.5,
+        "dataset_options": {"segments": True},
+    }
+
+
+def test_what_was_set_to_the_default_is_told_too() -> None:
+    default = load().optim.lr
+    assert flat(load(overrides={"lr": default})) == {"lr": default}, "another version may have another default"
+
+
+def test_a_plan_has_a_cell_for_every_value() -> None:
+    knobs = [Knob("fair-cclk", "partners", (1.5, 3)), Knob("infonce", "lr", (0.1,)), Knob("infonce", "epochs", (2,))]
+    experiment = sweep("mine", knobs, {"lr": 1.0, "steps": 5}, 2, "validation")
+    plan = experiment.plan("cpu")
+    assert (experiment.name, plan.seeds, plan.split) == ("mine", 2, "validation")
+    assert {"accuracy", "nonlinear_r2"} <= set(plan.measures)
+    assert [(cell.row, cell.x) for cell in plan.cells] == [
+        ("fair-cclk (partners)", 1.5),
+        ("fair-cclk (partners)", 3),
+        ("infonce (lr)", 0.1),
+        ("infonce (epochs)", 2),
+    ]
+    settings = [load(overrides=cell.settings) for cell in plan.cells]
+    assert [(one.method, one.loss.partners, one.optim.lr) for one in settings[:3]] == [
+        ("fair-cclk", 1.5, 1.0),
+        ("fair-cclk", 3.0, 1.0),
+        ("infonce", 3.0, 0.1),
+    ]
+    assert (settings[3].train.epochs, settings[3].train.steps) == (2, None), "the knob holds"
+    assert sweep("mine", knobs, {}, 1, "test").plan("cpu").split == "test"
+
+
+def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    for arguments, told in (
+        (["--over", "infonce:lr=1,-1"], "cclk: settings: optim.lr: input should be greater than 0, not -1"),
+        (
+            ["--over", "infonce:tempurature=1"],
+            "cclk: there is no setting 'tempurature' (did you mean 'temperature'?): `cclk train --help` lists them",
+        ),
+        (["--over", "info:lr=1"], "cclk: --over 'info:lr=1' is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as"),
+        (["--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),
+        (["--workers", "0"], "cclk: --workers is 0: it must be at least 1"),
+        (["--name", "fair"], "cclk: --name fair is an experiment of the paper: choose another"),
+        (["--preset", "digit-fair"], "cclk: there is no preset 'digit-fair' (did you mean 'digits-fair'?)"),
+    ):
+        assert main(["sweep", *arguments, *folders]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(told)
+        assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_small_sweep_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Really trained and measured; the second time nothing is, and the files are the same."""
+    arguments = ["sweep", "--preset", "digits-fair", "--over", "fair-cclk:partners=1.5", "--over", "infonce:temperature=0.2",
+                 "--steps", "2", "--batch-size", "32", "--name", "frontier", "--results", str(tmp_path / "results"),
+                 "--runs", str(tmp_path / "runs")]  # fmt: skip
+    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    assert main(arguments) == 0
+    output, error = capsys.readouterr()
+    assert "The frontier of accuracy and leakage" in output
+    assert "written:" in error
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["frontier.json", "frontier.svg"]
+    content = json.loads((tmp_path / "results" / "frontier.json").read_text())
+    assert (content["experiment"], content["split"], content["seeds"]) == ("frontier", "validation", [0])
+    assert [(cell["row"], cell["x"], len(cell["runs"])) for cell in content["cells"]] == [
+        ("fair-cclk (partners)", 1.5, 1),
+        ("infonce (temperature)", 0.2, 1),
+    ]
+    for cell in content["cells"]:
+        assert (cell["settings"]["steps"], cell["settings"]["batch_size"]) == (2, 32)
+        assert set(content["measures"]) <= set(cell["runs"][0]["measures"])
+    before = {path.name: path.read_bytes() for path in (tmp_path / "results").iterdir()}
+    assert b"<svg" in before["frontier.svg"]
+
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "results").iterdir()} == before

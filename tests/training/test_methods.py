@@ -1,0 +1,90 @@
+"""From columns of a condition to the kernel, the batches and the units that a loss sees."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cclk.data.dataset import Column, Dataset, Split
+from cclk.training import methods
+from cclk.training.network import network_for
+from cclk.training.settings import METHODS, load
+
+
+@pytest.fixture
+def mixed() -> Dataset:
+    """Vectors with an age, a site and a set of three attributes as condition."""
+    generator = torch.Generator().manual_seed(0)
+    rows = 120
+    age = 50 + 12 * torch.randn(rows, 1, generator=generator)
+    site = torch.randint(0, 3, (rows, 1), generator=generator).float()
+    traits = torch.randint(0, 2, (rows, 3), generator=generator).float()
+    condition = torch.cat([age, site, traits], dim=1)
+    x = 100 + 7 * torch.randn(rows, 4, generator=generator)
+    split = Split(x, torch.arange(rows) % 2, condition)
+    nothing = split.subset(torch.arange(0))
+    columns = (Column("age", "continuous", 0, 1), Column("site", "categorical", 1, 2), Column("traits", "attributes", 2, 5, "laplacian"))
+    return Dataset("mixed", split, nothing, split, ("a", "b"), ("age", "site", "t1", "t2", "t3"), "mixed", "mixed", columns)
+
+
+def settings(method: str = "fair-cclk", **more: object):  # type: ignore[no-untyped-def]
+    return load(overrides={"method": method, "encoder": "mlp", "augmentation": "vectors", "batch_size": 40, "clusters": 4, **more})
+
+
+def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Dataset) -> None:
+    built = methods.build(settings(), mixed)
+    assert built.kernel is not None
+    assert built.condition is not None
+    rows = built.condition[:10]
+    age, site, traits = (leaf for leaf in built.kernel.leaves())
+    distance = (rows[:, None, 0] - rows[None, :, 0]).double()
+    alike = torch.exp(-(distance**2) / (2 * age.scale**2))  # type: ignore[attr-defined]
+    alike *= rows[:, None, 1] == rows[None, :, 1]
+    alike *= torch.exp(-torch.cdist(rows[:, 2:].double(), rows[:, 2:].double()) / traits.scale)  # type: ignore[attr-defined]
+    torch.testing.assert_close(built.kernel(rows).double(), alike, atol=1e-5, rtol=1e-5)
+    assert repr(site).startswith("Delta")
+
+
+def test_only_numbers_are_standardised(mixed: Dataset) -> None:
+    scaled = methods.scaled(settings(), mixed)
+    assert float(scaled[:, 0].mean().abs()) < 1e-5
+    assert float(scaled[:, 0].std()) == pytest.approx(1)
+    assert torch.equal(scaled[:, 1:], mixed.train.condition[:, 1:])
+    tenfold = methods.scaled(settings(condition_scale=10, standardise=False), mixed)
+    torch.testing.assert_close(tenfold[:, 0], 10 * mixed.train.condition[:, 0])
+    assert torch.equal(tenfold[:, 1], mixed.train.condition[:, 1])
+    assert torch.equal(tenfold[:, 2:], 10 * mixed.train.condition[:, 2:])
+
+
+def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
+    points = methods.distances(mixed, methods.scaled(settings(), mixed))
+    assert points.shape == (120, 1 + 3 + 3)
+    corners = points[:, 1:4].unique(dim=0)
+    assert torch.equal(torch.pdist(corners), torch.full((3,), 2**0.5))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> None:
+    built = methods.build(settings(method, sampler="local" if method == "fair-cclk" else "auto", group=8), mixed)
+    rows = built.sampler.batch(0)
+    x, y = torch.randn(2, len(rows), 8, generator=torch.Generator().manual_seed(0))
+    value = built.loss(x, y, None if built.condition is None else built.condition[rows])
+    assert value.isfinite()
+
+
+def test_vectors_meet_the_encoder_standardised_and_the_scale_is_kept(mixed: Dataset) -> None:
+    network = network_for(settings(), mixed)
+    inputs = network.inputs(mixed.train.x)
+    torch.testing.assert_close(inputs.mean(dim=0), torch.zeros(4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(inputs.std(dim=0), torch.ones(4))
+    other = network_for(settings(), mixed)
+    other.inputs.fit(torch.zeros(3, 4))
+    other.load_state_dict(network.state_dict())
+    assert torch.equal(other.inputs(mixed.train.x), inputs)
+
+
+def test_columns_are_derived_or_must_be_told(mixed: Dataset) -> None:
+    plain = Dataset("plain", mixed.train, mixed.train, mixed.train, ("a",), (), "continuous", "")
+    assert plain.columns == (Column("condition", "continuous", 0, 5),)
+    with pytest.raises(ValueError, match="must tell its columns"):
+        Dataset("mixed", mixed.train, mixed.train, mixed.train, ("a",), (), "mixed", "")
