@@ -120,10 +120,8 @@ def _columns(dataset: Dataset) -> Iterator[Finding]:
         if distinct == 1:
             yield Finding("problem", f"condition {column.name} never changes: leave it out")
         elif column.kind == "categorical" and distinct > _UNIQUE * len(values):
-            yield Finding(
-                "problem",
-                f"condition {column.name} has {distinct:,} categories in {len(values):,} rows: hardly anybody shares one; is it a number, or an id?",
-            )
+            told = f"condition {column.name} has {distinct:,} categories in {len(values):,} rows"
+            yield Finding("problem", f"{told}: hardly anybody shares one; is it a number, or an id?")
         elif column.kind == "categorical" and int(torch.unique(values, return_counts=True)[1].min()) < 2:
             yield Finding("warning", f"condition {column.name} has categories with a single row, which have nobody to be compared with")
 
