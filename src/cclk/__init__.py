@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from typing import Any
 
 from torch import nn
 
@@ -37,6 +38,13 @@ __all__ = [
     "kernels",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimator needs scikit-learn, and is imported when it is asked for."""
+    if name == "ConditionalEncoder":
+        return importlib.import_module("cclk.estimator").ConditionalEncoder
+    raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 
 
 def load(run: str | os.PathLike[str]) -> nn.Module:

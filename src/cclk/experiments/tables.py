@@ -43,7 +43,13 @@ def markdown(result: Result) -> str:
         ]
         return "\n".join(lines)
     for column in dict.fromkeys(cell["column"] for cell in result["cells"]):
-        cells = [cell for cell in result["cells"] if cell["column"] == column]
+        planned = [cell for cell in result["cells"] if cell["column"] == column]
+        cells = [cell for cell in planned if cell["runs"]]
+        if len(cells) < len(planned):
+            waiting = ", ".join(dict.fromkeys(cell["row"] for cell in planned if not cell["runs"]))
+            lines += [f"**{column}**: not run yet: {waiting}.", ""]
+        if not cells:
+            continue
         curves = len({cell["row"] for cell in cells}) < len(cells)
         lines += [f"**{column}**", "", *(_curves(cells, result) if curves else _rows(cells, result)), ""]
         lines += _judged(cells, result)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 import cclk
 from cclk import augment
+from cclk.data.dataset import Dataset
 from cclk.files import replace_file, replace_text
 from cclk.kernels import Kernel
 from cclk.operator.diagnose import partners_of
@@ -85,11 +86,13 @@ def total_steps(settings: Settings, steps_per_epoch: int) -> int:
 class Training:
     """One run under way: what is built once, and `step`."""
 
-    def __init__(self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None, watch: Watch | None = None) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None, watch: Watch | None = None, dataset: Dataset | None = None
+    ) -> None:
         _steady_memory()
         self.settings, self.folder, self.watch = settings, folder, watch
         self.fabric = _launch(settings) if fabric is None else fabric
-        self.dataset = load_dataset(settings)
+        self.dataset = load_dataset(settings) if dataset is None else dataset
         self.method = methods.build(settings, self.dataset)
         self.total = total_steps(settings, self.method.sampler.steps_per_epoch)
         shape = self.dataset.train.x.shape[1:]

@@ -1,0 +1,128 @@
+"""The estimator: scikit-learn's own checks, what it removes and keeps, and every form of input."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import cclk
+
+QUICK: dict[str, Any] = {"steps": 2, "batch_size": 16, "encoder_options": {"hidden": [8]}}
+
+
+@pytest.fixture
+def people() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs that tell a kind, and in twice as many columns an age."""
+    random = np.random.default_rng(0)
+    age, kind = random.normal(50, 12, 600), random.integers(0, 2, 600)
+    tells_kind = (2 * kind[:, None] - 1) + 0.5 * random.normal(size=(600, 3))
+    tells_age = (age[:, None] - 50) / 12 + 0.3 * random.normal(size=(600, 6))
+    return np.column_stack([tells_kind, tells_age]), age, kind
+
+
+def test_scikit_learns_own_checks_pass() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = check_estimator(cclk.ConditionalEncoder(**QUICK))
+    assert len(found) > 30
+    assert {check["status"] for check in found} <= {"passed", "skipped"}
+
+
+def test_what_is_sensitive_goes_and_the_rest_stays(people: tuple[np.ndarray, ...]) -> None:
+    x, age, kind = people
+    # A narrow last layer: a wide one has room for what the head forgets.
+    settings: dict[str, Any] = {
+        "steps": 600, "batch_size": 128, "encoder_options": {"hidden": [32, 8]}, "lr": 1e-2, "temperature": 0.5, "weight_decay": 0.1,
+    }  # fmt: skip
+
+    def measured(features: np.ndarray) -> tuple[float, float]:
+        train, test = slice(0, 400), slice(400, 600)
+        right = LogisticRegression(max_iter=1000).fit(features[train], kind[train]).score(features[test], kind[test])
+        leak = Ridge().fit(features[train], age[train]).score(features[test], age[test])
+        return right, leak
+
+    plain = measured(cclk.ConditionalEncoder(**settings).fit_transform(x))
+    fair = measured(cclk.ConditionalEncoder(**settings).fit_transform(x, sensitive_features=age))
+    assert plain[1] > 0.9
+    assert fair[1] < 0.6 * plain[1]
+    assert fair[0] > 0.9
+
+
+def test_in_a_pipeline_and_a_grid_search(people: tuple[np.ndarray, ...]) -> None:
+    x, _, kind = people
+    pipeline = make_pipeline(cclk.ConditionalEncoder(**QUICK), LogisticRegression())
+    search = GridSearchCV(pipeline, {"conditionalencoder__temperature": [0.1, 0.5]}, cv=2).fit(x[:80], kind[:80])
+    assert search.best_params_["conditionalencoder__temperature"] in (0.1, 0.5)
+    assert list(pipeline[:1].fit(x[:80]).get_feature_names_out()) == [f"conditionalencoder{number}" for number in range(8)]
+
+
+class Frame:
+    """As much of a data frame as is asked for."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.data = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+
+def test_conditions_of_every_form(people: tuple[np.ndarray, ...]) -> None:
+    x, age, kind = people
+    site = np.array(["Oslo", "Bonn", "Rome"])[np.arange(600) % 3]
+    for condition in (age, age[:, None], kind, site, np.column_stack([age, age]), {"age": age, "site": site}, Frame(age=age, site=site)):
+        encoder = cclk.ConditionalEncoder(**QUICK).fit(x, condition=condition)
+        assert encoder.settings_.method == "weaksup-cclk"
+        assert cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=condition).settings_.method == "fair-cclk"
+    assert cclk.ConditionalEncoder("hardneg", **QUICK).fit(x).settings_.method == "hardneg-cclk"
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (40, 1, 32, 32), dtype=np.uint8)
+    encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=2, batch_size=16).fit(pictures, sensitive_features=pictures.mean((1, 2, 3)))
+    features = encoder.transform(pictures)
+    assert features.shape == (40, 84)
+    encoder.save(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(cclk.ConditionalEncoder.load(tmp_path / "e.safetensors").transform(pictures), features)
+    with pytest.raises(ValueError, match="have the shape"):
+        encoder.transform(pictures[:, :, :16])
+
+
+def test_saved_and_loaded(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    x, age, _ = people
+    encoder = cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=age)
+    encoder.save(tmp_path / "e.safetensors")
+    again = cclk.ConditionalEncoder.load(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(again.transform(x), encoder.transform(x))
+    assert again.get_params() == encoder.get_params()
+    assert again.transform(x.astype(np.float32)).dtype == np.float32
+
+
+def test_mistakes_are_one_line(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    x, age, _ = people
+    quick = cclk.ConditionalEncoder(**QUICK)
+    with pytest.raises(ValueError, match="not both"):
+        quick.fit(x, sensitive_features=age, condition=age)
+    with pytest.raises(ValueError, match="fit needs sensitive_features"):
+        cclk.ConditionalEncoder("fair", **QUICK).fit(x)
+    with pytest.raises(ValueError, match="choose auto, fair"):
+        cclk.ConditionalEncoder("unfair", **QUICK).fit(x)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="has 599 rows and X has 600"):
+        quick.fit(x, sensitive_features=age[1:])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        quick.fit(x, sensitive_features=np.where(age > 80, np.nan, age))
+    with pytest.raises(ValueError, match="must end in"):
+        quick.fit(x).save(tmp_path / "e.bin")
+    (tmp_path / "e.safetensors").write_text("nothing")
+    with pytest.raises(ValueError, match="holds no ConditionalEncoder"):
+        cclk.ConditionalEncoder.load(tmp_path / "e.safetensors")
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = cclk.Nothing
