@@ -85,6 +85,29 @@ def test_conditions_of_every_form(people: tuple[np.ndarray, ...]) -> None:
     assert cclk.ConditionalEncoder("hardneg", **QUICK).fit(x).settings_.method == "hardneg-cclk"
 
 
+def test_every_column_is_taken_for_what_it_is(people: tuple[np.ndarray, ...]) -> None:
+    from cclk.estimator import _columns
+
+    def kinds(condition: Any) -> list[str]:
+        return [column.kind for column in _columns(condition, 60)[1]]
+
+    age, flag, site = np.arange(60), np.arange(60) % 2, np.array(["a", "b"])[np.arange(60) % 2]
+    assert kinds(np.stack([age, flag], axis=1)) == ["continuous", "categorical"]
+    assert kinds([[str(a), s] for a, s in zip(age, site, strict=True)]) == ["continuous", "categorical"]
+    assert kinds(np.array([age, site], dtype=object).T) == ["continuous", "categorical"]
+    with pytest.raises(ValueError, match="condition 0 has missing values"):
+        kinds(np.array([None, *site[1:]], dtype=object))
+
+
+def test_saved_after_a_search_and_refitted_on_another_kind(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    x, _, _ = people
+    pictures = np.random.default_rng(0).integers(0, 256, (20, 1, 32, 32), dtype=np.uint8)
+    encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=np.int64(1), batch_size=16).fit(pictures)
+    encoder.set_params(encoder="mlp", encoder_options={"hidden": [8]}).fit(x)
+    encoder.save(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(cclk.ConditionalEncoder.load(tmp_path / "e.safetensors").transform(x), encoder.transform(x))
+
+
 def test_pictures(tmp_path: Path) -> None:
     pictures = np.random.default_rng(0).integers(0, 256, (40, 1, 32, 32), dtype=np.uint8)
     encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=2, batch_size=16).fit(pictures, sensitive_features=pictures.mean((1, 2, 3)))

@@ -124,7 +124,8 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         samples = self._samples(X, reset=False, keep=True)
         network = self.network_.double() if samples.dtype == torch.float64 else self.network_.float()
         with torch.inference_mode():
-            inputs = network.inputs(samples) if samples.dtype == torch.uint8 else (samples - network.inputs.mean) / network.inputs.spread
+            tables = samples.dtype != torch.uint8  # in their own precision
+            inputs = (samples - network.inputs.mean) / network.inputs.spread if tables else network.inputs(samples)
             parts = [network.encoder(part) for part in torch.split(inputs, 1024)]
         features: Array = torch.cat(parts).numpy()
         return features
@@ -139,7 +140,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError(f"path is {path}: it must end in .safetensors")
         shape = [int(self.n_features_in_)] if not hasattr(self, "picture_shape_") else list(self.picture_shape_)
         about = {
-            "parameters": json.dumps(self.get_params()),
+            "parameters": json.dumps(self.get_params(), default=lambda value: value.item()),  # numbers of numpy, from a search
             "settings": json.dumps(self.settings_.model_dump(mode="json")),
             "shape": json.dumps(shape),
             "names": json.dumps(list(getattr(self, "feature_names_in_", []))),
@@ -196,7 +197,10 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _samples(self, X: Any, reset: bool, keep: bool = False) -> Tensor:  # noqa: N803
         """X as a tensor: pictures as they are, tables checked and as float32, or in their own precision."""
         if isinstance(X, Tensor):
-            X = X.numpy()  # noqa: N806
+            X = X.detach().cpu().numpy()  # noqa: N806
+        if reset:
+            for name in ("picture_shape_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
         if isinstance(X, np.ndarray) and X.ndim == 4:
             if X.dtype != np.uint8:
                 raise ValueError(f"pictures X are {X.dtype}: they must be uint8 (n, c, h, w)")
@@ -228,19 +232,36 @@ def _columns(given: Any, rows: int) -> tuple[Tensor, tuple[Column, ...]]:
             array = array[:, None]
         if array.ndim != 2:
             raise ValueError(f"the condition has shape {array.shape}: it must be (n,) or (n, k)")
-        if array.dtype.kind in "fc" or (array.dtype.kind in "iu" and len(np.unique(array)) > _FEW):
+        if array.dtype.kind in "fc":
             return _checked(array, "condition", rows), (Column("condition", "continuous", 0, array.shape[1]),)
         named = {str(number): array[:, number] for number in range(array.shape[1])}
     parts, columns = [], []
     for place, (name, values) in enumerate(named.items()):
-        if values.dtype.kind in "OUSb" or (values.dtype.kind in "iu" and len(np.unique(values)) <= _FEW):
-            _, codes = np.unique(values.astype(str), return_inverse=True)
+        if values.ndim != 1:
+            raise ValueError(f"the condition {name} has shape {values.shape}: each column must be (n,)")
+        values = _as_numbers(values, name)
+        if values.dtype.kind in "Ub" or (values.dtype.kind in "iu" and len(np.unique(values)) <= _FEW):
+            _, codes = np.unique(values, return_inverse=True)
             parts.append(_checked(codes[:, None], name, rows))
             columns.append(Column(name, "categorical", place, place + 1))
         else:
             parts.append(_checked(values[:, None], name, rows))
             columns.append(Column(name, "continuous", place, place + 1))
     return torch.cat(parts, dim=1), tuple(columns)
+
+
+def _as_numbers(values: Array, name: str) -> Array:
+    """A column of objects or text as numbers if all of it are numbers, whole ones as integers; else as text."""
+    if values.dtype.kind not in "OUS":
+        return values
+    if any(value is None or value != value for value in values.tolist()):
+        raise ValueError(f"the condition {name} has missing values: drop or impute them")
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        return values.astype(str)
+    whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
+    return numbers.astype(np.int64) if whole else numbers
 
 
 def _checked(values: Array, name: str, rows: int) -> Tensor:

@@ -96,6 +96,38 @@ def test_exports_give_the_same_features(kind: str, folder: Path, tmp_path: Path)
         assert "settings" in stored.metadata()
 
 
+def test_columns_are_found_by_name_in_any_order(folder: Path, tmp_path: Path) -> None:
+    lines = [line.split(",") for line in (folder / "table.csv").read_text().splitlines()]
+    turned = tmp_path / "turned.csv"
+    turned.write_text("\n".join(",".join([row[3], "extra", row[2]]) if number else "s_2,s_9,s_1" for number, row in enumerate(lines)))
+    for source, name in ((folder / "table.csv", "a.npz"), (turned, "b.npz")):
+        assert run("embed", folder / "numbers", source, "--out", tmp_path / name, "--quiet") == 0
+    with np.load(tmp_path / "a.npz") as one, np.load(tmp_path / "b.npz") as two:
+        np.testing.assert_array_equal(one["features"], two["features"])
+        assert (one["ids"][0], two["ids"][0]) == ("n0", "1")  # the run's id column is not in the other file
+
+
+def test_arrays_in_other_types(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = np.array([[1, 2], [3, 4]])
+    found = []
+    for kind in (np.uint8, np.int64, np.float64):
+        np.savez(tmp_path / "x.npz", x=whole.astype(kind))
+        assert run("embed", folder / "numbers", tmp_path / "x.npz", "--out", tmp_path / "e.npz", "--quiet") == 0
+        with np.load(tmp_path / "e.npz") as stored:
+            found.append(stored["features"])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    for wrong, told in (
+        ({"x": np.zeros((2, 1, 32, 32))}, "they must be uint8"),
+        ({"x": np.full((2, 2), np.nan)}, "NaN or infinite"),
+        ({"x": whole, "ids": np.array(["a"])}, "2 samples and 1 ids"),
+        ({"x": np.float64(3)}, "0 dimensions"),
+    ):
+        np.savez(tmp_path / "x.npz", **wrong)
+        assert run("embed", folder / "numbers", tmp_path / "x.npz", "--out", tmp_path / "e.npz", "--quiet") == 2
+        assert told in capsys.readouterr().err
+
+
 def test_export_by_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("export", folder / "numbers") == 0
     assert (folder / "numbers" / "export.onnx").exists()
@@ -104,7 +136,7 @@ def test_export_by_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_mistakes_are_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "t.csv"
-    missing.write_text("path,s_1\nx.png,\n")
+    missing.write_text("path,s_1,s_2\nx.png,,3\n")
     wrong = tmp_path / "x.npz"
     np.savez(wrong, x=np.zeros((3, 5), np.float32))
     out = tmp_path / "e.parquet"

@@ -129,7 +129,7 @@ def test_missing_values_are_counted_dropped_or_filled_in(tmp_path: Path) -> None
         for part in (filled.train, filled.validation, filled.test)
         for name, row in zip(part.ids, part.condition.tolist(), strict=True)
     }
-    known = [age for age in ages if isinstance(age, int)]
+    known = [ages[int(name[5:-4])] for name in filled.train.ids if name not in ("pics/3.png", "pics/7.png")]
     assert every["pics/3.png"][0] == every["pics/7.png"][0] == np.median(known)
     assert every["pics/5.png"][1] == 2.0  # a category of its own
 
@@ -173,7 +173,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "same id": (lambda folder: people(folder, path=replaced(PATHS, 9, "pics/3.png")), PICTURES | {"row_id": "path"}, r"row 10, .*the id of row 4 too"),
     "wrong split": (lambda folder: people(folder, part=["train"] * 39 + ["tset"]), NUMBERS | {"split": "part"}, r"row 40, column 'part' is 'tset'"),
     "no test rows": (lambda folder: people(folder, part=["train"] * 40), NUMBERS | {"split": "part"}, r"40 rows are for train and 0 for test"),
-    "missing label": (lambda folder: people(folder, smiling=replaced(AGES, 0, "")), NUMBERS | {"label": "smiling", "missing": "impute"}, r"1 in smiling"),
+    "missing label": (lambda folder: people(folder, smiling=["", *["yes"] * 39]), NUMBERS | {"label": "smiling", "missing": "impute"}, r"1 in smiling"),
     "all missing": (lambda folder: people(folder, age=[""] * 40), NUMBERS, r"column 'age' has no values at all"),
     "unknown option": (people, NUMBERS | {"colour": 1}, r"has no option 'colour'"),
 }  # fmt: skip
@@ -190,3 +190,39 @@ def test_every_mistake_has_one_line(case: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=told) as raised:
         data.load(str(make(tmp_path)), data_dir=tmp_path, **options)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
+
+
+def test_what_is_filled_in_comes_from_the_training_rows(tmp_path: Path) -> None:
+    ages: list[object] = ["", *[float(row) for row in range(1, ROWS)]]
+    parts: list[object] = ["train"] * 20 + ["test"] * 20
+    found = data.load(
+        str(people(tmp_path, age=ages, part=parts)), features="s_*", condition="age:continuous", split="part", missing="impute"
+    )
+    assert float(found.train.condition[0]) == 10.0
+
+
+def test_one_and_one_point_nought_are_the_same_category(tmp_path: Path) -> None:
+    codes: list[object] = ["1", "1.0", "2", "2.00"] * 10
+    found = data.load(str(people(tmp_path, site=codes)), features="s_*", condition="site")
+    assert set(torch.cat([found.train.condition, found.test.condition]).flatten().tolist()) == {0.0, 1.0}
+
+
+def test_labels_and_ids_among_the_inputs_are_said(tmp_path: Path) -> None:
+    with pytest.warns(CclkWarning, match="the label has_hat is also an input"):
+        data.load(str(people(tmp_path)), features="has_*", condition="age", label="has_hat")
+    with pytest.raises(DataError, match="40 distinct decimals: a label is one of a few classes"):
+        data.load(str(people(tmp_path)), features="s_2", condition="age", label="s_1")
+    with pytest.raises(DataError, match="asked for as --label, is several columns"):
+        data.load(str(people(tmp_path)), features="s_2", condition="age", label="has_*")
+
+
+def test_lists_may_be_missing_but_not_infinite(tmp_path: Path) -> None:
+    lists: list[object] = [[1.0, 2.0]] * 38 + [None, [1.0, float("inf")]]
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(pa.table({"s": np.arange(40.0), "clip": lists}), path)
+    with pytest.raises(DataError, match="row 40, column 'clip' holds an infinite number"):
+        data.load(str(path), features="s", condition="clip")
+    lists[39] = [3.0, 4.0]
+    pa.parquet.write_table(pa.table({"s": np.arange(40.0), "clip": lists}), path)
+    with pytest.raises(DataError, match="1 in clip"):
+        data.load(str(path), features="s", condition="clip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from cclk.data import load as load_dataset
 from cclk.data.dataset import DataError
 from cclk.data.manifest import load_inputs
 from cclk.data.streamed import StreamedPictures
+from cclk.data.tables import Table
 from cclk.files import replace_file
 from cclk.training.files import RunError
 from cclk.training.run import Run
@@ -31,7 +33,12 @@ def samples_of(run: Run, source: str, data_dir: Path | None, row_id: str | None)
         options = {name: value for name, value in run.settings.data.dataset_options.items() if name in _INPUT_OPTIONS}
         if not options.get("image") and not options.get("features"):
             raise RunError(f"{run.folder} was not trained on a table, so its columns are not known: give an .npz file with x")
-        return load_inputs(Path(source), data_dir=folder, **options | ({"row_id": row_id} if row_id else {}))
+        if run.inputs:  # exactly the columns of the training, in their order, whatever order this file has
+            options["features"] = run.inputs
+        own = options.pop("row_id", None)
+        if row_id is None and own is not None and own in Table(Path(source)).names:
+            row_id = own
+        return load_inputs(Path(source), data_dir=folder, row_id=row_id, **options)
     if source.endswith(".npz"):
         return _array(Path(source))
     if source not in DATASETS:
@@ -46,10 +53,19 @@ def _array(path: Path) -> tuple[Tensor, list[str]]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             x = archive["x"]
+            if x.ndim < 2:
+                raise ValueError(f"x has {x.ndim} dimensions")
             ids = [str(name) for name in archive["ids"]] if "ids" in archive.files else [str(row + 1) for row in range(len(x))]
-    except (OSError, ValueError, KeyError) as error:
+            if len(ids) != len(x):
+                raise ValueError(f"it has {len(x)} samples and {len(ids)} ids")
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be embedded ({str(error).splitlines()[0]}): it must be an .npz file with an array x") from error
-    return torch.from_numpy(x if x.dtype == np.uint8 else x.astype(np.float32)), ids
+    if x.ndim == 4 and x.dtype != np.uint8:
+        raise DataError(f"{path}: pictures x are {x.dtype}: they must be uint8, 0 to 255")
+    samples = torch.from_numpy(x if x.ndim == 4 else x.astype(np.float32))
+    if x.ndim != 4 and not samples.isfinite().all():
+        raise DataError(f"{path}: x has values that are NaN or infinite: drop or impute them")
+    return samples, ids
 
 
 def write_embeddings(path: Path, ids: list[str], width: int, batches: Iterable[Floats]) -> None:

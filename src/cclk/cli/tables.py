@@ -60,7 +60,7 @@ def table_settings(table: Table, given: Mapping[str, Any], *, chosen: bool) -> d
     suited = {} if chosen else _suited(table)
     if "encoder" in given:  # options are those of the encoder that would have been chosen
         suited.pop("encoder_options", None)
-    return suited | dict(given) | {"dataset": str(table.data), "dataset_options": options}
+    return suited | dict(given) | {"dataset": str(table.data.resolve()), "dataset_options": options}
 
 
 def _suited(table: Table) -> dict[str, Any]:

@@ -14,10 +14,9 @@ from rich.console import Console
 
 import cclk
 from cclk import augment
-from cclk.data.dataset import Dataset
 from cclk.evaluation import Samples, evaluate
-from cclk.evaluation.evaluate import Parts
 from cclk.evaluation.files import read_evaluation, write_evaluation
+from cclk.evaluation.parts import parts_of
 from cclk.evaluation.table import compare_in_words, evaluation_table
 from cclk.report import RunView, SamplePictures, embed2d, picture_kernel, write_report
 from cclk.training import engine, methods
@@ -51,16 +50,11 @@ def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[s
             found[name] = evaluate(
                 samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap, parts=parts_of(dataset)
             )
+            if len(dataset.classes) == 1:  # nothing was labelled, so nothing was read
+                found[name]["accuracy"] = {}
     found["version"] = cclk.__version__
     write_evaluation(run.folder, found)
     return found
-
-
-def parts_of(dataset: Dataset) -> Parts:
-    """The columns of a mixed condition, each of which may leak by itself."""
-    if dataset.condition_kind != "mixed":
-        return ()
-    return [(column.name, "categorical" if column.kind == "categorical" else "continuous", column.place) for column in dataset.columns]
 
 
 def report_runs(runs: list[Run], out: Path) -> Path:

@@ -88,6 +88,8 @@ class Dataset:
     condition_kind: ConditionKind
     description: str
     columns: tuple[Column, ...] = ()
+    inputs: tuple[str, ...] = ()
+    """The names of the columns of x, where they have names."""
 
     def __post_init__(self) -> None:
         if not self.columns:

@@ -14,7 +14,7 @@ Pictures are found relative to the file and read when they are needed. What kind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -64,7 +64,7 @@ def load(
             "dose:laplacian".
         label: the column to be read from the encoder in the end; without one there is nothing to evaluate but leaks.
         split: a column of train, validation and test; else 70, 15 and 15 % of the rows are drawn.
-        row_id: a column that names each row; else the picture's path or the row's number does.
+        row_id: a column that names each row; else the row's number does.
         missing: what to do with rows that lack a value: "error" tells how many, "drop" leaves them out, "impute" fills in the median, a
             category of its own, or no attribute. A row without its picture or label is never filled in.
         size: pictures are cut to a square of so many pixels.
@@ -81,18 +81,19 @@ def load(
     columns = [_understand(table, text) for text in asked]
     _no_duplicates(path, [column.name for column in columns])
     inputs = _input_columns(table, features) if features is not None else []
-    _warn_of_leaks(path, columns, inputs, label)
+    _warn_of_leaks(path, columns, inputs, {"label": label, "split": split, "id": row_id})
     vectors = np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32) if inputs else None
-    names = table.text(image) if image is not None else None
-    labels = table.text(table.matching(label, "--label")[0]) if label is not None else None
+    names = table.text(table.one(image, "--image")) if image is not None else None
+    labels = _label_cells(table, label) if label is not None else None
 
     rows = _complete_rows(table, columns, vectors, inputs, names, image, labels, label, missing)
-    filled = [column.filled(rows) for column in columns]
-    if vectors is not None:
-        vectors = _filled(vectors[rows].astype(np.float64)).astype(np.float32)
     classes, y = _classes(labels, rows)
     ids = _ids(table, row_id, rows)
     train, validation, test = _parts(table, split, rows, y, holdout, seed)
+    # What is filled in comes from the training rows alone.
+    filled = [column.filled(rows, train) for column in columns]
+    if vectors is not None:
+        vectors = _filled(vectors[rows].astype(np.float64), train).astype(np.float32)
     pictures = None
     if names is not None:
         assert image is not None
@@ -119,6 +120,7 @@ def load(
         + (f"pictures of {size} x {size}" if pictures is not None else f"{len(inputs)} numbers each")
         + f"; {'; '.join(column.told() for column in columns)}",
         columns=placed,
+        inputs=tuple(inputs),
     )
 
 
@@ -135,7 +137,7 @@ def load_inputs(
     """The samples of a table and what they are called, without label or condition; every row needs its input."""
     table = Table(path)
     every = np.arange(len(table))
-    ids = _ids(table, row_id if row_id in table.names else None, every)
+    ids = _ids(table, row_id, every)
     if image is not None:
         column = table.matching(image, "the pictures the encoder was trained on")[0]
         names = table.text(column)
@@ -167,14 +169,14 @@ class _Understood:
     def missing(self) -> npt.NDArray[np.bool_]:
         return np.asarray(np.isnan(self.values).any(axis=1))
 
-    def filled(self, rows: Rows) -> Numbers:
-        """The numbers of these rows, missing ones filled in."""
+    def filled(self, rows: Rows, train: Rows) -> Numbers:
+        """The numbers of these rows, missing ones filled in from those to train on."""
         values = self.values[rows]
         if self.kind == "categorical":
             return np.where(np.isnan(values), len(self.categories), values)
         if self.kind == "attributes":
             return np.nan_to_num(values)
-        return _filled(values)
+        return _filled(values, train)
 
     def told(self) -> str:
         """In words, for the user to check."""
@@ -240,9 +242,11 @@ def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _U
         return _Understood(name, kind, kernel, values, tuple(f"{name}={word}" for word in words))
     if kind == "embedding":
         raise DataError(f"{table.path}, column {name!r} holds single values: an embedding is a list in each cell, or a pattern of columns")
-    categories = tuple(sorted(set(present), key=_order))
+    numeric = table.is_numeric(name)
+    spelt = [cell if cell is None or not numeric else _plain_number(cell) for cell in cells]  # 1 and 1.0 are the same category
+    categories = tuple(sorted({cell for cell in spelt if cell is not None}, key=_order))
     place = {category: number for number, category in enumerate(categories)}
-    codes = np.array([np.nan if cell is None else place[cell] for cell in cells])[:, None]
+    codes = np.array([np.nan if cell is None else place[cell] for cell in spelt])[:, None]
     return _Understood(name, "categorical", kernel, codes, (name,), categories)
 
 
@@ -253,6 +257,14 @@ def _inferred(table: Table, name: str, present: Sequence[str]) -> ColumnKind:
         whole = bool((known == np.round(known)).all())
         return "categorical" if whole and len(np.unique(known)) <= _FEW else "continuous"
     return "attributes" if sum(_SEPARATOR in cell for cell in present) > 0.05 * len(present) else "categorical"
+
+
+def _plain_number(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:  # a truth value
+        return text.lower()
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _order(text: str) -> tuple[int, float, str]:
@@ -268,8 +280,22 @@ def _input_columns(table: Table, patterns: str | Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _warn_of_leaks(path: Path, columns: Sequence[_Understood], inputs: Sequence[str], label: str | None) -> None:
-    """A condition that is also an input: an encoder cannot forget what it is handed."""
+def _label_cells(table: Table, label: str) -> Any:
+    name = table.one(label, "--label")
+    if table.is_numeric(name):
+        values = table.numbers(name)
+        known = np.unique(values[~np.isnan(values)])
+        if len(known) > 20 and (known != np.round(known)).any():
+            raise DataError(f"{table.path}, column {name!r} has {len(known)} distinct decimals: a label is one of a few classes")
+    return table.text(name)
+
+
+def _warn_of_leaks(path: Path, columns: Sequence[_Understood], inputs: Sequence[str], others: Mapping[str, str | None]) -> None:
+    """A condition that is also an input: an encoder cannot forget what it is handed. A label or id among them is given away."""
+    label = others["label"]
+    for what, name in others.items():
+        if name is not None and name in inputs:
+            warn(f"{path}: the {what} {name} is also an input: leave it out of --features")
     for column in columns:
         both = [name for name in column.names if name in inputs]
         if both:
@@ -292,7 +318,8 @@ def _complete_rows(
     """The rows to use; what is missing in the others is told, or they are left out."""
     lacks: dict[str, npt.NDArray[np.bool_]] = {column.name: column.missing() for column in columns}
     if vectors is not None:
-        lacks |= {name: np.isnan(vectors[:, place]) for place, name in enumerate(inputs)}
+        for place, name in enumerate(inputs):
+            lacks[name] = np.isnan(vectors[:, place]) | lacks.get(name, np.zeros(len(table), dtype=bool))
     needed: dict[str, npt.NDArray[np.bool_]] = {}
     if names is not None and image is not None:
         needed[image] = np.array([name is None for name in names])
@@ -313,12 +340,13 @@ def _complete_rows(
     return np.flatnonzero(keep)
 
 
-def _filled(values: Numbers) -> Numbers:
-    """Missing numbers as the median of their column."""
+def _filled(values: Numbers, train: Rows) -> Numbers:
+    """Missing numbers as the median of their column in the training rows."""
     if not np.isnan(values).any():
         return values
-    middle = np.nanmedian(values, axis=0)
-    return np.where(np.isnan(values), np.where(np.isnan(middle), 0.0, middle), values)
+    known = [column[~np.isnan(column)] for column in values[train].T]
+    middle = np.array([np.median(column) if len(column) else 0.0 for column in known])
+    return np.where(np.isnan(values), middle, values)
 
 
 def _classes(labels: Any, rows: Rows) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
@@ -332,7 +360,7 @@ def _classes(labels: Any, rows: Rows) -> tuple[tuple[str, ...], npt.NDArray[np.i
 def _ids(table: Table, row_id: str | None, rows: Rows) -> list[str]:
     if row_id is None:
         return [str(row + 1) for row in rows]
-    name = table.matching(row_id, "--row-id")[0]
+    name = table.one(row_id, "--row-id")
     cells, seen = table.text(name), dict[str, int]()
     for row in rows:
         cell = cells[row]
@@ -346,7 +374,7 @@ def _ids(table: Table, row_id: str | None, rows: Rows) -> list[str]:
 
 def _picture_paths(table: Table, image: str, names: Any, rows: Rows) -> list[Path]:
     """Where the pictures are; those that are not there are counted and the first is named."""
-    column = table.matching(image, "--image")[0]
+    column = table.one(image, "--image")
     folder = table.path.parent
     paths = [folder / names[row] for row in rows]
     known: dict[Path, bool] = {}
@@ -369,7 +397,7 @@ def _parts(
             raise DataError(f"{table.path} has {len(order)} usable rows: too few to train, validate and test on")
         train, validation = hold_out(order[:kept], round(0.15 * len(order)) if holdout is None else holdout)
         return train, validation, np.sort(order[kept:])
-    name = table.matching(split, "--split")[0]
+    name = table.one(split, "--split")
     cells = table.text(name)[rows]
     for place, cell in enumerate(cells):
         if cell not in _PARTS:

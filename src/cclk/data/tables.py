@@ -15,6 +15,7 @@ from cclk.data.errors import DataError
 Strings = npt.NDArray[np.object_]
 Numbers = npt.NDArray[np.float64]
 
+_LARGEST = float(np.finfo(np.float32).max)
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 
@@ -61,6 +62,13 @@ class Table:
             raise DataError(f"{self.path} has no column {pattern!r}{meant}, asked for as {what}: it has {_listed(self.names)}")
         return found
 
+    def one(self, pattern: str, what: str) -> str:
+        """The one column of a name."""
+        found = self.matching(pattern, what)
+        if len(found) > 1:
+            raise DataError(f"{self.path}: {pattern!r}, asked for as {what}, is several columns ({_listed(found)}): name one")
+        return found[0]
+
     def is_list(self, name: str) -> bool:
         """Whether each cell is a list of numbers, as Parquet can hold."""
         import pyarrow.types as types
@@ -71,11 +79,16 @@ class Table:
     def vectors(self, name: str) -> Numbers:
         """A column of lists as (n, k); all must have the same length."""
         cells: list[Any] = self._table.column(name).to_pylist()
-        widths = [-1 if cell is None else len(cell) for cell in cells]
-        for row, width in enumerate(widths, 1):
-            if width < 1 or width != widths[0]:
-                raise DataError(f"{self.where(row, name)} has {max(width, 0)} numbers and the first row {widths[0]}: all need the same")
-        return np.array(cells, dtype=np.float64)
+        width = next((len(cell) for cell in cells if cell), 0)
+        values = np.full((len(cells), max(width, 1)), np.nan)
+        for row, cell in enumerate(cells):
+            if cell is not None:
+                if len(cell) != width:
+                    raise DataError(f"{self.where(row + 1, name)} has {len(cell)} numbers and others {width}: all need the same")
+                values[row] = [np.nan if value is None else value for value in cell]
+                if (np.abs(values[row]) > _LARGEST).any():
+                    raise DataError(f"{self.where(row + 1, name)} holds an infinite number: they must be finite")
+        return values
 
     def text(self, name: str) -> Strings:
         """A column as text; a missing cell is None."""
@@ -86,9 +99,9 @@ class Table:
     def numbers(self, name: str, what: str = "a number") -> Numbers:
         """A column as numbers; a missing cell is NaN, and text is an error that names its row."""
         values = self._parsed(name, what)
-        endless = np.flatnonzero(np.isinf(values))
+        endless = np.flatnonzero(np.abs(values) > _LARGEST)
         if len(endless):
-            raise DataError(f"{self.where(int(endless[0]) + 1, name)} is infinite: it must be finite")
+            raise DataError(f"{self.where(int(endless[0]) + 1, name)} is infinite or beyond 3e38: it must be finite")
         return values
 
     def _parsed(self, name: str, what: str) -> Numbers:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.evaluation import Samples, evaluate
+from cclk.evaluation.parts import parts_of
 
 Measure = Literal["accuracy", "knn", "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse"]
 PATHS: dict[Measure, str] = {
@@ -47,7 +48,9 @@ def measure(
     held = dataset.validation if split == "test" else reported.subset(torch.arange(0))
     samples = [Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, reported)]
     leaks = any(PATHS[name].startswith("leakage") for name in wanted)
-    found = evaluate(samples[0], samples[1], samples[2], dataset.condition_kind, seed, bootstrap=1, leakage=leaks)
+    if leaks and dataset.condition_kind == "mixed":
+        raise ValueError(f"{dataset.name} has {len(dataset.columns)} condition columns, and a leak is measured of one: choose one")
+    found = evaluate(samples[0], samples[1], samples[2], dataset.condition_kind, seed, bootstrap=1, leakage=leaks, parts=parts_of(dataset))
     values: dict[Measure, float] = {}
     for name in wanted:
         place = found

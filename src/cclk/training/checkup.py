@@ -137,7 +137,7 @@ def _partners(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
         yield Finding("fine", told)
         return
     for larger in (2 * size, 4 * size, 8 * size):
-        if larger <= len(dataset.train):
+        if larger + settings.train.queue <= len(dataset.train):
             more = settings.model_copy(update={"train": settings.train.model_copy(update={"batch_size": larger})})
             if (_effective(more, dataset) or 0.0) >= _FEW_PARTNERS:
                 yield Finding("warning", f"{told}: --batch-size {larger} would do, or --queue {larger - size} --ema 0.5")
@@ -151,8 +151,11 @@ def _effective(settings: Settings, dataset: Dataset) -> float | None:
         built = methods.build(settings, dataset)
         if built.kernel is None or built.condition is None:
             return None
-        batch = built.condition[built.sampler.batch(0)]
-        return float(partners_of(built.kernel, batch, settings.loss.ridge, settings.loss.solver, weights=settings.loss.weights).median())
+        rows = built.sampler.batch(0)
+        others = torch.arange(len(dataset.train))
+        queue = others[~torch.isin(others, rows)][: settings.train.queue]
+        seen, loss = built.condition[torch.cat([rows, queue])], settings.loss
+        return float(partners_of(built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows)).median())
 
 
 def _duration(settings: Settings, steps: int = 3) -> Finding:

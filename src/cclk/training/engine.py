@@ -240,7 +240,7 @@ class Training:
             "settings": json.dumps(self.settings.model_dump(mode="json")),
             "kernel": json.dumps(self.method.kernel.state() if self.method.kernel is not None else {}),
             "shape": json.dumps(list(self.dataset.train.x.shape[1:])),
-            "classes": json.dumps(self.dataset.classes),
+            "inputs": json.dumps(self.dataset.inputs),
             "version": cclk.__version__,
         }
         tensors = {key: value.contiguous() for key, value in self.plain_network.state_dict().items()}

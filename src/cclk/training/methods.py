@@ -53,8 +53,9 @@ def scaled(settings: Settings, dataset: Dataset) -> Tensor:
             condition[:, column.place] *= settings.data.condition_scale
         if column.kind == "continuous" and settings.data.standardise:
             values = condition[:, column.place]
-            spread = values.std(dim=0)
-            condition[:, column.place] = (values - values.mean(dim=0)) / spread.where(spread > 0, 1.0)
+            mean, spread = values.mean(dim=0), values.std(dim=0)
+            # Rounding makes a constant column seem to vary a little.
+            condition[:, column.place] = (values - mean) / spread.where(spread > 1e-6 * mean.abs(), 1.0)
     return condition
 
 

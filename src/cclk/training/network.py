@@ -27,13 +27,14 @@ class Inputs(nn.Module):
 
     def fit(self, x: Tensor) -> None:
         """Take over mean and spread of vectors; a column that does not vary stays as it is."""
-        spread = x.std(dim=0) if len(x) > 1 else torch.zeros(x.shape[1])
-        self.mean, self.spread = x.mean(dim=0), spread.where(spread > 0, 1.0)
+        wide = x.double()
+        mean, spread = wide.mean(dim=0), wide.std(dim=0, correction=0)
+        # Rounding makes a constant column seem to vary a little; dividing by that would blow up whatever comes later.
+        varies = (wide.amax(dim=0) > wide.amin(dim=0)) & (spread > 1e-6 * mean.abs())
+        self.mean, self.spread = mean.float(), spread.where(varies, 1.0).float()
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.uint8:
-            return x.float().div_(255)
-        return (x.float() - self.mean) / self.spread if len(self.mean) else x.float()
+        return (x.float() - self.mean) / self.spread if len(self.mean) else x.float() / 255
 
 
 class Network(nn.Module):

@@ -72,6 +72,12 @@ class Run:
         """Of a sample: (c, h, w) or (k,)."""
         return tuple(json.loads(self._stored[1]["shape"]))
 
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the columns that the encoder takes, in their order, where they have names."""
+        names: list[str] = json.loads(self._stored[1]["inputs"])
+        return names
+
     @cached_property
     def network(self) -> Network:
         """The trained network, ready to embed."""

@@ -110,14 +110,15 @@ def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
 def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
     rows = torch.export.Dim("n", min=1)
     program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
-    replace_file(path, lambda draft: _save_program(program, draft))
-    samples = encoder.example(5)
-    _agree(encoder, samples, torch.export.load(path).module()(samples).numpy(), path)
 
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            torch.export.save(program, file)
+        samples = encoder.example(5)
+        with draft.open("rb") as file:
+            _agree(encoder, samples, torch.export.load(file).module()(samples).numpy(), path)
 
-def _save_program(program: torch.export.ExportedProgram, draft: Path) -> None:
-    with draft.open("wb") as file:
-        torch.export.save(program, file)
+    replace_file(path, write)
 
 
 def _agree(encoder: TrainedEncoder, samples: Tensor, found: object, path: Path) -> None:
