@@ -96,16 +96,20 @@ def step() -> str:
 def colormnist() -> str:
     """InfoNCE, the best cluster baseline and Fair-CCLK on ColorMNIST at the paper's budget."""
     result = json.loads((ROOT / "results" / "fair.json").read_text())
-    cells = [cell for cell in result["cells"] if cell["column"] == "our recipe" and cell["runs"]]
+    ran = [cell for cell in result["cells"] if cell["runs"]]
+    cells = [cell for cell in ran if cell["column"] == "our recipe"]
     clusters = [cell for cell in cells if cell["row"].startswith("Fair-InfoNCE")]
     best = max(clusters, key=lambda cell: statistics.mean(values(cell, "accuracy")))
     measures: tuple[Measure, ...] = ("accuracy", "linear_r2", "nonlinear_r2")
     lines = ["| ColorMNIST, test split | digit, % | colour R², linear | colour R², non-linear |", "|---" * 4 + "|"]
-    for cell in cells:
+    # The release's rate hardly moves the network, which leaves InfoNCE more of the digit than training it does.
+    hardly = next(cell for cell in ran if (cell["row"], cell["column"]) == ("InfoNCE", "the release's recipe"))
+    for cell in [hardly, *cells]:
         if cell not in clusters or cell is best:
             name = cell["row"] + (f" (the best of {len(clusters)})" if cell is best else "")
+            name += ", the release's recipe, which hardly trains" if cell is hardly else ""
             lines.append(f"| {name} | " + " | ".join(told(values(cell, measure), measure) for measure in measures) + " |")
-    how = f"LeNet-5, 1,175 steps of 256; {len(cells[0]['runs'])} seeds, every method tuned alike on held-out digits"
+    how = f"LeNet-5, 1,175 steps of 256; {len(cells[0]['runs'])} seeds, the others tuned alike on held-out digits"
     return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}; [all results](docs/results.md)."])
 
 

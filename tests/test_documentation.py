@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tables import PAGES, ROOT, render
+from cclk.cli.experiments import results
+
+EVERY_PAGE = [*PAGES, *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -23,7 +26,14 @@ def test_the_readmes_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
 
 
-def test_figures_are_there() -> None:
-    for page in PAGES:
-        for picture in re.findall(r"!\[.*?\]\((.*?)\)", (ROOT / page).read_text()):
-            assert Path(ROOT, picture).is_file()
+def test_the_results_page_is_what_the_results_say(tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    page.write_text((ROOT / "docs" / "results.md").read_text())
+    results(ROOT / "results", out=page, quiet=True)
+    assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run cclk results --out docs/results.md"
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_figures_and_pages_are_there(page: str) -> None:
+    for target in re.findall(r"\]\(((?!http).*?)\)", (ROOT / page).read_text()):
+        assert Path(ROOT, page).parent.joinpath(target.partition("#")[0]).exists(), target
