@@ -6,10 +6,9 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from cclk.experiments import job as jobs
 from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
 from cclk.training.files import Stopped
+from cclk.training.signals import noted_signals
 
 _GO_ON = "finished runs are kept and the others are saved: the same command goes on"
 
@@ -46,7 +46,7 @@ class Pool:
         """Run jobs in folders of their own under `folder`; each result is given to `keep` as soon as it is there."""
         waiting, under_way = list({job.key: job for job in todo}.values()), dict[Future[Any], tuple[Job, float]]()
         display.begin(len(waiting))
-        with _interruptible() as interrupted:
+        with noted_signals() as interrupted:  # they reach the workers too, which save their runs
             while (waiting and not interrupted) or under_way:
                 while waiting and not interrupted and len(under_way) < self.workers:
                     job = waiting.pop(0)
@@ -62,7 +62,7 @@ class Pool:
                             raise ValueError(f"the process of {job.title}, seed {job.seed} was killed (out of memory?): {_GO_ON}") from None
                         found = None
                     if found is None:
-                        interrupted.append(True)
+                        interrupted.append(signal.SIGINT)
                     else:
                         keep(job, found)
                         display.finished(job.title, job.seed, found["measures"], time.perf_counter() - began)
@@ -76,24 +76,3 @@ class Pool:
             return self.pool.submit(jobs.run, job, folder)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _interruptible() -> Iterator[list[bool]]:
-    """Ctrl-C reaches the workers too, which save their runs; here it only ends the handing out of jobs."""
-    caught: list[bool] = []
-
-    def note(*_: object) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(True)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread
-        before = {}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

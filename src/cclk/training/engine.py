@@ -9,13 +9,10 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -37,6 +34,7 @@ from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, Run, load_dataset, read_metrics
 from cclk.training.settings import Settings
+from cclk.training.signals import noted_signals
 from cclk.training.watch import Watch as Watch
 
 KEPT = 2
@@ -115,7 +113,7 @@ class Training:
     def run(self) -> Run:
         start = self._restore()
         writes = self.fabric.global_rank == 0
-        with _signals() as caught, closing(self.loader), self.display, Metrics(self.folder, start, writes) as metrics:
+        with noted_signals() as caught, closing(self.loader), self.display, Metrics(self.folder, start, writes) as metrics:
             self.display.begin(f"{self.settings.method} on {self.dataset.name}", start, self.dataset.description)
             clock = Clock(start)
             for step in range(start, self.total):
@@ -313,27 +311,6 @@ def _checkpoint(folder: Path, step: int) -> Path:
 
 def _checkpoints(folder: Path) -> list[Path]:
     return sorted((folder / CHECKPOINTS).glob("step-*.ckpt"))
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM end the run after its current step; a second one ends it at once."""
-    caught: list[int] = []
-
-    def note(signum: int, frame: FrameType | None) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(signum)
-
-    try:
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: somebody else handles signals
-        before = {}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _steady_memory() -> None:

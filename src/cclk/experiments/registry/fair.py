@@ -12,6 +12,7 @@ CLUSTERS = {  # the appendix: number of clusters, accuracy, MSE
     15: ((85.22, 0.4), (65.02, 5.0)),
     20: ((84.23, 0.3), (65.11, 4.9)),
 }
+UNTRAINED = "no training"
 RELEASE, OURS = "the release's recipe", "our recipe"
 
 
@@ -41,6 +42,7 @@ def cells(choices: tuple[Overrides, ...]) -> tuple[Cell, ...]:
         Cell("InfoNCE", RELEASE, {**FAIR_RELEASE, "method": "infonce"}, paper=infonce),
         *cluster_cells(RELEASE, FAIR_RELEASE),
         Cell("Fair-CCLK", RELEASE, {**FAIR_RELEASE, "method": "fair-cclk", "kernel": "cosine"}, paper=fair),
+        Cell(UNTRAINED, OURS, {**FAIR_OURS, "method": "infonce", "steps": 1, "lr": 1e-9}),
         Cell("InfoNCE", OURS, {**FAIR_OURS, "method": "infonce"}, choices=choices, paper=infonce),
         *cluster_cells(OURS, FAIR_OURS, choices),
         Cell("Fair-CCLK", OURS, {**FAIR_OURS, **LOCAL, "method": "fair-cclk"}, choices=choices, paper=fair),

@@ -22,8 +22,10 @@ FAIR_OURS: Overrides = {
 }  # fmt: skip
 LOCAL: Overrides = {"sampler": "local"}
 """Batches of like colours: to Fair-CCLK what batches of one cluster are to Fair-InfoNCE."""
+GENTLE: Overrides = {"temperature": 0.05, "weight_decay": 0.0, "warmup": 0, "augmentation_options": {"crop": [0.4, 1.0]}}
+"""Small rates, for methods that lose the digit as they train."""
 FAIR_CHOICES: tuple[Overrides, ...] = (
-    {"lr": 3e-4, "temperature": 0.05, "weight_decay": 0.0, "warmup": 0, "augmentation_options": {"crop": [0.4, 1.0]}},
+    *({"lr": lr, **GENTLE} for lr in (1e-5, 3e-5, 1e-4, 3e-4)),
     *({"lr": lr, "temperature": t} for lr, t in ((3e-4, 0.05), (1e-3, 0.05), (3e-3, 0.05), (1e-3, 0.2), (3e-3, 0.2), (6e-3, 0.2))),
 )
 FAIR_RECIPE: Overrides = {**FAIR_OURS, **LOCAL, "method": "fair-cclk", "lr": 6e-3, "temperature": 0.2}
