@@ -92,6 +92,18 @@ def test_a_seed_is_a_run(vectors: Path, tmp_path: Path) -> None:
     assert any(not torch.equal(value, weights(other.folder)[key]) for key, value in weights(first.folder).items())
 
 
+@pytest.mark.parametrize("queue", [0, 90])
+def test_bfloat16_is_for_the_way_through_the_network_only(queue: int, vectors: Path, tmp_path: Path) -> None:
+    precise, rough = (
+        engine.train(small(vectors, precision=precision, queue=queue), tmp_path / precision, quiet=True)
+        for precision in ("float32", "bfloat16")
+    )
+    kept = weights(rough.folder)
+    assert {value.dtype for value in kept.values() if value.is_floating_point()} == {torch.float32}
+    assert any(not torch.equal(value, kept[key]) for key, value in weights(precise.folder).items())
+    assert rough.metrics()[0]["loss"] == pytest.approx(precise.metrics()[0]["loss"], rel=0.02)
+
+
 def test_outcomes_are_clusters(tmp_path: Path) -> None:
     """Two columns of whole numbers: six outcomes, of which k-means would make four clusters."""
     random_state = np.random.default_rng(0)

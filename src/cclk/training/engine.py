@@ -331,6 +331,12 @@ def _launch(settings: Settings) -> Any:
     world = int(os.environ.get("WORLD_SIZE", devices)) if "LOCAL_WORLD_SIZE" in os.environ else devices
     # Apple's MPS has no float64, which the conditional operator needs.
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=max(1, world // devices), strategy="ddp" if world > 1 else "auto")
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=devices,
+        num_nodes=max(1, world // devices),
+        strategy="ddp" if world > 1 else "auto",
+        precision="32-true" if settings.train.precision == "float32" else "bf16-mixed",
+    )
     fabric.launch()
     return fabric

@@ -49,5 +49,6 @@ FASHION: Overrides = {
 CIFAR: Overrides = {
     "dataset": "cifar10", "encoder": "resnet18", "encoder_options": {"stem": "cifar", "width": 8, "blocks": [1, 1, 1, 1]},
     "augmentation": "simclr", "augmentation_options": {"crop": [0.2, 1.0]}, "batch_size": 256, "lr": 3e-3, "warmup": 1, "log_every": 50,
+    "precision": "bfloat16",
 }  # fmt: skip
 DIGITS_SMOKE: Overrides = {"dataset": "colordigits", "encoder": "lenet5", "batch_size": 64, "steps": 6}
