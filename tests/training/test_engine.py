@@ -351,3 +351,18 @@ def test_from_training_to_report(vectors: Path, tmp_path: Path, monkeypatch: pyt
     page = (tmp_path / "page.html").read_text()
     assert "fair-cclk" in page
     assert "infonce" in page
+
+
+def test_data_that_changed_are_not_taken_for_the_same(vectors: Path, tmp_path: Path) -> None:
+    """Rows in another order are split another way: what was trained on would be measured as if it were new."""
+    run = engine.train(small(vectors), tmp_path / "run", quiet=True)
+    assert Run(run.folder).dataset.train.y.equal(run.dataset.train.y)
+    with np.load(vectors) as stored:
+        np.savez(vectors, **{name: values[::-1] for name, values in stored.items()})
+    for look in (lambda: Run(run.folder).dataset, lambda: engine.resume(run.folder, quiet=True)):
+        with pytest.raises(RunError, match=r"table\.npz has changed since .*run was begun"):
+            look()
+    settings = json.loads((run.folder / "settings.json").read_text())
+    del settings["data_fingerprint"]  # runs of before there were fingerprints
+    (run.folder / "settings.json").write_text(json.dumps(settings))
+    assert len(Run(run.folder).dataset.train)

@@ -22,6 +22,7 @@ from torch import Tensor
 import cclk
 from cclk import augment
 from cclk.data.dataset import Dataset
+from cclk.data.fingerprint import fingerprint
 from cclk.files import replace_file, replace_text
 from cclk.kernels import Kernel
 from cclk.operator.diagnose import partners_of
@@ -60,7 +61,7 @@ def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = 
     training = Training(settings, folder, quiet, fabric, watch)
     # Written once everything could be built: a rejected run leaves its folder free for the corrected one.
     if fabric.global_rank == 0:
-        about = {"version": cclk.__version__, "command": command}
+        about = {"version": cclk.__version__, "command": command, "data_fingerprint": fingerprint(training.dataset)}
         files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
     fabric.barrier()
     return training.run()
@@ -68,8 +69,8 @@ def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = 
 
 def resume(folder: Path, *, quiet: bool = False, watch: Watch | None = None) -> Run:
     """Go on from the newest checkpoint of a folder, or from the beginning if there is none yet."""
-    settings = Run(folder).settings
-    return Training(settings, folder, quiet, _launch(settings), watch).run()
+    run = Run(folder)
+    return Training(run.settings, folder, quiet, _launch(run.settings), watch, run.dataset).run()
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:

@@ -1,6 +1,6 @@
 """A run folder: what is in it, and how to get the trained encoder back out of it.
 
-RUN/settings.json         everything the run depends on, the command and the version
+RUN/settings.json         everything the run depends on, the command, the version and the fingerprint of the data
 RUN/metrics.jsonl         one line per logged step
 RUN/tensorboard/          the same for TensorBoard
 RUN/checkpoints/          step-000500.ckpt ...: model, optimiser and kernel; training goes on from the newest
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from cclk import data
 from cclk.data.dataset import Dataset, Split
+from cclk.data.fingerprint import fingerprint
 from cclk.training import files
 from cclk.training.files import RunError
 from cclk.training.network import Network, embed
@@ -41,7 +42,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         content = files.read_json(folder / SETTINGS)
-        self.about: dict[str, Any] = {key: content.pop(key, None) for key in ("version", "command")}
+        self.about: dict[str, Any] = {key: content.pop(key, None) for key in ("version", "command", "data_fingerprint")}
         self.settings = parse(content, str(folder / SETTINGS))
 
     @property
@@ -50,7 +51,14 @@ class Run:
 
     @cached_property
     def dataset(self) -> Dataset:
-        return load_dataset(self.settings)
+        """What the run learns from; an error if it is no longer the same, for then training rows could be taken for test rows."""
+        found = load_dataset(self.settings)
+        if self.about["data_fingerprint"] not in (None, fingerprint(found)):
+            raise RunError(
+                f"{self.settings.data.dataset} has changed since {self.folder} was begun: its rows would be split another way and training "
+                "rows measured as new ones; bring the old data back or train anew (cclk embed takes any data)"
+            )
+        return found
 
     @cached_property
     def _stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:

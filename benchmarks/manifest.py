@@ -1,0 +1,130 @@
+"""What streaming pictures from a table costs: `python -m benchmarks.manifest [--rows 200000] [--json FILE]`.
+
+A CSV whose rows name 500 pictures over and over is trained on with LeNet-5. Memory: the peak of the training process above that of one
+that only imported torch. Time: a whole step with streamed pictures as a ratio to one whose pictures are all in memory, once while every
+picture is still to be decoded and once when the decoded ones are on disk; the ways take turns, the ratio is between the best of several
+rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+import cclk
+from cclk import data
+from cclk.files import replace_text
+from cclk.training import engine
+from cclk.training.settings import Settings, load
+
+PICTURES, BATCH, SIZE = 500, 256, 32
+MIB = 1 << 20
+
+
+def write_manifest(folder: Path, rows: int) -> Path:
+    """Pictures of twice the size that is trained on, and a table of so many rows that name them."""
+    from PIL import Image
+
+    digits = data.load("colordigits")
+    for number, picture in enumerate(digits.train.x[torch.arange(PICTURES)]):
+        drawn = Image.fromarray(picture.permute(1, 2, 0).numpy())
+        drawn.resize((2 * SIZE, 2 * SIZE)).save(folder / f"{number}.jpg", quality=90)
+    table = folder / "pictures.csv"
+    with table.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["path", "redness", "digit"])
+        for row in range(rows):
+            number = row % PICTURES
+            lines.writerow([f"{number}.jpg", float(digits.train.condition[number, 0]) + row / rows, int(digits.train.y[number])])
+    return table
+
+
+def settings_of(table: Path, steps: int) -> Settings:
+    options = {"image": "path", "condition": ["redness"], "label": "digit", "size": SIZE}
+    chosen = {"dataset": str(table), "data_dir": str(table.parent), "dataset_options": options, "method": "fair-cclk", "weights": "nw"}
+    return load(overrides=chosen | {"encoder": "lenet5", "batch_size": BATCH, "steps": steps})
+
+
+def memory(folder: Path, table: Path, steps: int) -> dict[str, float]:
+    """Peaks of an idle process and of one that trains, in MiB."""
+    idle = _child("import torch")
+    trains = "import benchmarks.manifest as m; from pathlib import Path; from cclk.training import engine\n"
+    trains += f"engine.train(m.settings_of(Path({str(table)!r}), {steps}), Path({str(folder / 'run')!r}), quiet=True)"
+    training = _child(trains)
+    return {"idle_mib": round(idle / MIB), "training_mib": round(training / MIB), "above_idle_mib": round((training - idle) / MIB)}
+
+
+def _child(code: str) -> int:
+    """The most memory that a process held while it ran this; unlike getrusage's, not what its parent held."""
+    code += "\nfrom pathlib import Path\nprint(int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0]) * 1024)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return int(done.stdout.split()[-1])
+
+
+def speed(folder: Path, table: Path, rounds: int, burst: int) -> dict[str, float]:
+    """Best seconds per step of each way. Decoding takes place in the first steps only, so it is measured on tables not seen before."""
+    settings = settings_of(table, 10**6)
+    streamed = engine.Training(settings, folder / "streamed", quiet=True)
+    dataset = streamed.dataset
+    distinct = dataset.train.x[torch.arange(len(dataset.train))[: 4 * BATCH]]
+    held = distinct[torch.arange(len(dataset.train)) % len(distinct)]
+    in_memory = engine.Training(
+        settings, folder / "held", quiet=True, dataset=replace(dataset, train=replace(dataset.train, x=held))
+    )  # fmt: skip
+    best = {"decoding": math.inf, "decoded": math.inf, "in_memory": math.inf}
+    step = {"decoding": 0, "decoded": 0, "in_memory": 0}
+    again = engine.Training(settings, folder / "again", quiet=True)  # takes the same rows later, from the disk
+    for place in range(rounds + 1):
+        for name, way in (("decoding", streamed), ("decoded", again), ("in_memory", in_memory)):
+            start = time.perf_counter()
+            for _ in range(burst):
+                way.step(step[name])
+                step[name] += 1
+            if place:  # the first round warms up
+                best[name] = min(best[name], (time.perf_counter() - start) / burst)
+    for way in (streamed, again, in_memory):
+        way.loader.close()
+    return {
+        "in_memory_milliseconds": round(best["in_memory"] * 1e3, 2),
+        "decoding_to_in_memory": round(best["decoding"] / best["in_memory"], 3),
+        "decoded_to_in_memory": round(best["decoded"] / best["in_memory"], 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=200_000, help="of the table (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=300, help="of the run whose memory is measured (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=8, help="timed rounds (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table = write_manifest(folder, options.rows)
+        found: dict[str, object] = {"rows": options.rows, "pictures": PICTURES, "batch_size": BATCH}
+        found |= speed(folder, table, options.rounds, burst=10)
+        found |= memory(folder, table, options.steps)
+    print(json.dumps(found, indent=1))
+    if options.json:
+        about = {
+            "command": " ".join(["python -m benchmarks.manifest", *sys.argv[1:]]),
+            "version": cclk.__version__,
+            "torch": torch.__version__,
+            "cores": os.cpu_count(),
+        }
+        replace_text(options.json, json.dumps(about | found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
