@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_up_results import HerePool
 
@@ -91,6 +92,8 @@ def test_a_plan_has_a_cell_for_every_value() -> None:
 
 def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    sites = tmp_path / "sites.npz"
+    np.savez(sites, x=np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32), y=np.arange(60) % 2, condition=np.arange(60) % 4)
     for arguments, told in (
         (["--over", "infonce:lr=1,-1"], "cclk: settings: optim.lr: input should be greater than 0, not -1"),
         (
@@ -102,12 +105,13 @@ def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path, capsys: pyte
         (["--workers", "0"], "cclk: --workers is 0: it must be at least 1"),
         (["--name", "fair"], "cclk: --name fair is an experiment of the paper: choose another"),
         (["--preset", "digit-fair"], "cclk: there is no preset 'digit-fair' (did you mean 'digits-fair'?)"),
+        (["--dataset", str(sites)], "cclk: linear_r2 cannot be measured on sites: its condition is categorical"),
     ):
         assert main(["sweep", *arguments, *folders]) == 2
         error = capsys.readouterr().err
         assert error.startswith(told)
         assert error.count("\n") == 1
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [sites]
 
 
 def test_a_small_sweep_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

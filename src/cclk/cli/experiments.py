@@ -17,10 +17,13 @@ from cclk.experiments import EXPERIMENTS, Pool, Size, experiment
 from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
+from cclk.experiments.measure import check
+from cclk.experiments.registry.recipes import LEAKS
 from cclk.experiments.sweep import DEFAULT, Knob, flat
 from cclk.experiments.sweep import sweep as plan_sweep
 from cclk.experiments.tables import markdown
 from cclk.files import replace_text
+from cclk.training.run import load_dataset
 from cclk.training.settings import SettingsError, load
 
 _RESULTS = Parameter(help="folder of the results files")
@@ -139,6 +142,7 @@ def sweep(
     common = flat(load(config, preset, others))
     split = "test" if test else "validation"
     planned = plan_sweep(name, [Knob.read(text) for text in over or DEFAULT], common, seeds, split)
+    check(load_dataset(load(config, preset, others)), LEAKS)  # before hours of training, not after
     command = shlex.join(["cclk", *sys.argv[1:]])
     with Pool(workers) as pool:
         content = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)

@@ -42,22 +42,31 @@ def measure(
 
     Looking at validation, a part of the training split chooses the probe's strength, and the test split is not touched.
     """
+    check(dataset, wanted)
     reported = getattr(dataset, split)
     if not len(reported):
         raise ValueError(f"the {split} split of {dataset.name} is empty: hold some training rows out (--holdout)")
     held = dataset.validation if split == "test" else reported.subset(torch.arange(0))
     samples = [Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, reported)]
     leaks = any(PATHS[name].startswith("leakage") for name in wanted)
-    if leaks and dataset.condition_kind == "mixed":
-        raise ValueError(f"{dataset.name} has {len(dataset.columns)} condition columns, and a leak is measured of one: choose one")
     found = evaluate(samples[0], samples[1], samples[2], dataset.condition_kind, seed, bootstrap=1, leakage=leaks, parts=parts_of(dataset))
     values: dict[Measure, float] = {}
     for name in wanted:
         place = found
         for step in PATHS[name].split("."):
             if step not in place:
-                kind = dataset.condition_kind if found["leakage"] else "constant"
-                raise ValueError(f"{name} cannot be measured on {dataset.name}: its condition is {kind}, and it is for numbers that vary")
+                raise ValueError(f"{name} cannot be measured on {dataset.name}: its condition is constant")
             place = place[step]
         values[name] = place["value"]
     return values
+
+
+def check(dataset: Dataset, wanted: Sequence[Measure]) -> None:
+    """An error if what is wanted cannot be measured on this dataset, however well it is trained on."""
+    leak = next((name for name in wanted if PATHS[name].startswith("leakage")), None)
+    if leak is None:
+        return
+    if dataset.condition_kind == "mixed":
+        raise ValueError(f"{dataset.name} has {len(dataset.columns)} condition columns, and a leak is measured of one: choose one")
+    if dataset.condition_kind != "continuous":
+        raise ValueError(f"{leak} cannot be measured on {dataset.name}: its condition is categorical, and it is for numbers that vary")

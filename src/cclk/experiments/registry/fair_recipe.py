@@ -7,6 +7,7 @@ from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_RECIPE, FAIR_SMOKE, LEAKS
 
 STUDIES: dict[str, dict[str, Overrides]] = {
+    "budget, steps": {f"{steps:,}": {"steps": steps} for steps in (1175, 5875)},
     "weights": {way: {"weights": way} for way in ("nw", "loo", "release", "paper")},
     "bandwidth, effective partners": {f"{partners:g}": {"partners": partners} for partners in (1.5, 3.0, 12.0, 48.0)},
     "batches": {"uniform": {"sampler": "uniform"}} | {f"groups of {group}": {"group": group} for group in (8, 16, 32, 64)},

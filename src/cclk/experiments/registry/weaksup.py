@@ -52,7 +52,7 @@ def plan(size: Size) -> Plan:
     warmer: Choices = tuple({"temperature": temperature} for temperature in (0.1, 0.2, 0.5))
     return Plan(
         (
-            *cells("Fashion-MNIST, noisy attributes", fashion, warmer, clusters(10, 50, 250), partners(3.0, 12.0, 50.0)),
+            *cells("Fashion-MNIST, noisy attributes", fashion, warmer, clusters(10, 50, 250), partners(12.0, 50.0, 200.0)),
             *cells("CIFAR-10, MobileNetV2 features", cifar, warmer[1:], clusters(10, 100), (*COSINE, *partners(12.0))),
         ),
         seeds=3,
