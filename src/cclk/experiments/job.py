@@ -19,6 +19,7 @@ from cclk.experiments.measure import Embed, Measure, measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import key_of
 from cclk.training import engine
+from cclk.training.memory import give_back
 from cclk.training.run import SETTINGS, Run, load_dataset
 from cclk.training.settings import load
 from cclk.training.watch import Watch
@@ -63,6 +64,8 @@ def run(job: Job, folder: Path) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise ValueError(f"{job.title}, seed {job.seed}: {error}") from error
+    finally:
+        give_back()
 
 
 @contextmanager

@@ -6,7 +6,6 @@ optimiser state and a step number, and a run that was killed ends in the same we
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import time
@@ -30,6 +29,7 @@ from cclk.training import files, methods
 from cclk.training.display import Display
 from cclk.training.files import RunError
 from cclk.training.loading import Loader
+from cclk.training.memory import keep_freed
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
@@ -88,7 +88,7 @@ class Training:
     def __init__(
         self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None, watch: Watch | None = None, dataset: Dataset | None = None
     ) -> None:
-        _steady_memory()
+        keep_freed()
         self.settings, self.folder, self.watch = settings, folder, watch
         self.fabric = _launch(settings) if fabric is None else fabric
         self.dataset = load_dataset(settings) if dataset is None else dataset
@@ -312,14 +312,6 @@ def _checkpoint(folder: Path, step: int) -> Path:
 
 def _checkpoints(folder: Path) -> list[Path]:
     return sorted((folder / CHECKPOINTS).glob("step-*.ckpt"))
-
-
-def _steady_memory() -> None:
-    """Keep freed memory in the process: giving pages back and faulting them in again costs a fifth of a small network's step."""
-    with suppress(AttributeError, OSError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 def _launch(settings: Settings) -> Any:
