@@ -16,6 +16,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
     try:
         write(draft)
+        draft.chmod(0o666 & ~_umask())  # some libraries make files that only their owner may read
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
@@ -25,6 +26,12 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         raise OSError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -43,8 +43,20 @@ def test_good_data_end_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert words in told
     assert "there is no label" in told
     assert "in a batch of 32 the median anchor is compared with" in told
-    assert "training will take about" in told
+    assert "training lenet5 will take about" in told
+    assert "--grey" not in told
     assert "!!" not in told
+
+
+def test_grey_pictures_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path)
+    for picture in tmp_path.glob("*.png"):
+        Image.open(picture).convert("L").save(picture)
+    arguments = ("--data", path, "--image", "path", "--condition", "age", "--encoder", "lenet5", "--data-dir", tmp_path)
+    code, told = check(capsys, *arguments)
+    assert code == 0
+    assert "the pictures seem to be grey: with --grey a smaller network will do" in told
+    assert "--grey" not in check(capsys, *arguments, "--grey")[1]
 
 
 def test_problems_are_named_and_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

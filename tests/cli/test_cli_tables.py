@@ -41,7 +41,7 @@ def test_pictures_with_three_conditions(table: Path, tmp_path: Path, capsys: pyt
     assert code == 0
     told = capsys.readouterr().err
     assert "age is a number" in told
-    assert "site is one of 2 categories; traits is a set of 2 attributes" in told
+    assert "site is one of 2 categories (A, B); traits is a set of 2 attributes (x, y)" in told
     assert run("evaluate", out, "--bootstrap", 5, "--quiet") == 0
     leakages = json.loads((out / "evaluation.json").read_text())["encoder"]["leakages"]
     assert set(leakages) == {"age", "site", "traits"}
@@ -52,7 +52,7 @@ def test_pictures_with_three_conditions(table: Path, tmp_path: Path, capsys: pyt
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
 
 
-def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path) -> None:
+def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     code = run(
         "train", "--data", table, "--features", "s_*", "--condition", "age", "--steps", 2, "--batch-size", 16, "--out", out, "--quiet"
@@ -61,6 +61,8 @@ def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path) -> No
     settings = json.loads((out / "settings.json").read_text())
     assert (settings["model"]["encoder"], settings["augment"]["augmentation"]) == ("mlp", "vectors")
     assert settings["data"]["dataset_options"]["condition"] == ["age"]
+    assert run("evaluate", out, "--bootstrap", 2) == 0
+    assert "What is read of the label, and what leaks of the age" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,16 @@ def test_numbers_as_inputs_and_patterns(tmp_path: Path) -> None:
     assert sorted(everyone) == sorted(f"pics/{row}.png" for row in range(ROWS))
 
 
+def test_an_empty_set_of_attributes_is_not_a_missing_one(tmp_path: Path) -> None:
+    traits: list[object] = [["a;b", "", "c;a"][row % 3] for row in range(ROWS)]
+    found = data.load(str(people(tmp_path, traits=traits)), features="s_*", condition="traits", row_id="path", split="part")
+    assert "traits is a set of 3 attributes (a, b, c), of which 13 rows have none" in found.description
+    assert found.train.condition[:3].tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]  # rows 0, 1, 4
+    traits[7] = "NA"
+    with pytest.raises(DataError, match=r"1 in traits \(the first in row 8\)"):
+        data.load(str(people(tmp_path, traits=traits)), features="s_*", condition="traits")
+
+
 def test_parquet_with_an_embedding_column(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(ROWS, 4))
     table = pa.table({"s_1": vectors[:, 0], "clip": vectors.tolist(), "code": pa.array(np.arange(ROWS) % 3), "ok": [True, False] * 20})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,27 @@ def test_table_shows_every_run_and_representation() -> None:
         "projection",
         "92.8 %",
         "R² 0.99",
-        "91.8 to 93.8",
+        "91.8…93.8",
         "MSE 2,500",
         "30.0 %",
         "majority",
     ):
         assert expected in text, expected
+
+
+def test_several_condition_columns_fit_a_terminal_of_80() -> None:
+    number, category = continuous(0.9, 0.3, 0.4), categorical(0.9, 0.6)
+    part = {"accuracy": number["accuracy"], "leakages": {"age": number["leakage"], "traits": category["leakage"]}}
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(evaluation_table({"garments": {"encoder": part, "projection": part}}, label="garment"))
+    text = capture.get()
+    assert not re.search(r"…\s", text), "nothing is cut off"
+    for expected in ("what leaks of each condition", "garments", "projection", "non-linear", "89.0…91.0", "0.29…0.31", "mean 5,000"):
+        assert expected in text, expected
+    rows = [line.split() for line in text.splitlines()]
+    assert any("age" in row and "0.30" in row for row in rows)
+    assert any("traits" in row and "60.0" in row for row in rows), "each column has a line of its own"
 
 
 def test_table_of_what_was_not_measured() -> None:

@@ -32,6 +32,12 @@ def categorical(accuracy: float, linear: float, network: float) -> dict[str, Any
     }
 
 
+def several_columns() -> dict[str, Any]:
+    """What is measured where the condition is a number and a category."""
+    number, category = evaluation(0.9, 0.3, 0.4), categorical(0.9, 0.6, 0.7)
+    return {"accuracy": number["accuracy"], "leakage": {}, "leakages": {"age": number["leakage"], "site": category["leakage"]}}
+
+
 def make(name: str, method: str, seed: int, read: float, leaked: float, network: float, samples: int = 400) -> RunView:
     random = np.random.default_rng(seed)
     labels, colour = random.integers(0, 10, samples), random.uniform(0, 255, (samples, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from made_up_runs import categorical, evaluation
+from made_up_runs import categorical, evaluation, several_columns
 
 from cclk.report import RunView
 from cclk.report.words import headline
@@ -55,6 +55,17 @@ def test_one_run() -> None:
     )
     assert "explains nothing of the variance" in headline([run("infonce", evaluation(0.928, -0.3, 0.0))])
     assert "guesses the colour right in 40.0 % of cases" in headline([run("infonce", categorical(0.928, 0.4, 0.5))])
+
+
+def test_several_condition_columns() -> None:
+    assert headline([run("fair-cclk", several_columns())]) == (
+        "fair-cclk reads the digit with 90.0 % accuracy. "
+        "A linear probe explains 30 % of the variance of the age and guesses the site right in 60.0 % of cases."
+    )
+    assert headline([run("infonce", several_columns()), run("fair-cclk", several_columns())]).endswith(
+        "and lets through about as much of the age (R² 0.30 → 0.30 for a linear probe, 0.40 → 0.40 for a non-linear probe) "
+        "and about as much of the site (accuracy 60.0 % → 60.0 % for a linear probe, 70.0 % → 70.0 % for a non-linear probe)."
+    )
 
 
 def test_what_was_not_measured_is_not_told() -> None:

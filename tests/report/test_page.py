@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from made_up_runs import categorical, make, two_runs
+from made_up_runs import categorical, make, several_columns, two_runs
 
 from cclk.report import RunView, embed2d, figures, write_report
 
@@ -95,9 +95,7 @@ def test_figures_are_what_plotly_accepts() -> None:
     table = np.random.default_rng(0).normal(size=(50, 3))
     other = embed2d(table, np.zeros(50, int), table, classes="a", condition_names=["age", "dose", "x"])
     sites = embed2d(table, np.zeros(50, int), np.arange(50) % 3, classes="a", condition_names=["site"], kind="categorical")
-    plane = figures.plane([first, second])
-    assert plane is not None
-    drawn = [plane, *figures.curves([first, second]).values(), *figures.kernel(second.kernel)]
+    drawn = [*figures.planes([first, second]).values(), *figures.curves([first, second]).values(), *figures.kernel(second.kernel)]
     drawn += [figures.by_label(first.embedding, 2), *(figures.by_condition(e, 2) for e in (first.embedding, other, sites))]
     for figure in drawn:
         go.Figure({"data": figure["data"], "layout": figure["layout"]})
@@ -106,8 +104,7 @@ def test_figures_are_what_plotly_accepts() -> None:
 
 
 def test_plane_puts_runs_where_they_are() -> None:
-    figure = figures.plane(two_runs())
-    assert figure is not None
+    (figure,) = figures.planes(two_runs()).values()
     fair = figure["data"][1]
     assert (fair["x"], fair["y"]) == ([0.37], [pytest.approx(96.5)])
     assert fair["error_x"]["array"] == [pytest.approx(0.02)]
@@ -171,9 +168,18 @@ def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
     words, _, _ = read(write_report([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})], tmp_path / "r.html"))
     assert "40.0 %" in words
     assert "guessing the majority" in words
-    figure = figures.plane([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})])
-    assert figure is not None
+    (figure,) = figures.planes([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})]).values()
     assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
+
+
+def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
+    run = RunView("a", evaluation={"encoder": several_columns(), "projection": several_columns()}, label="digit")
+    words, _, drawn = read(write_report([run, RunView("b")], tmp_path / "r.html"))
+    for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "guessing the majority"):
+        assert words.count(text) == 2, text
+    assert "not evaluated yet" in words
+    titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
+    assert titles == ["leak of the age (linear R²)", "leak of the site (linear accuracy)"]
 
 
 def test_many_runs_stay_small(tmp_path: Path) -> None:

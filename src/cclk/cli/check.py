@@ -35,9 +35,10 @@ def check(
 
     settings = load(config, preset, table_settings(table or Table(), others, chosen=config is not None or preset is not None))
     console, problems = Console(), 0
-    for finding in examine(settings):
-        mark, style = _MARKS[finding.level]
-        console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
-        problems += finding.level == "problem"
+    with console.status("reading everything once"):
+        for finding in examine(settings):
+            mark, style = _MARKS[finding.level]
+            console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
+            problems += finding.level == "problem"
     if problems:
         sys.exit(1)

@@ -31,8 +31,10 @@ NOUNS = {"colordigits": ("digit", "colour"), "colormnist": ("digit", "colour")}
 
 
 def nouns(run: Run) -> dict[str, str]:
-    """Label and condition as they are called in sentences."""
-    label, condition = NOUNS.get(run.settings.data.dataset, ("label", "condition"))
+    """Label and condition as they are called in sentences: in a table of one's own, by their columns."""
+    columns = run.dataset.columns
+    own = (run.settings.data.dataset_options.get("label", "label"), columns[0].name if len(columns) == 1 else "condition")
+    label, condition = NOUNS.get(run.settings.data.dataset, own)
     return {"label": label, "condition": condition}
 
 

@@ -8,7 +8,7 @@ Pictures are found relative to the file and read when they are needed. What kind
 
     continuous      a number                                    kernel rbf
     categorical     text, or a few distinct whole numbers       kernel delta
-    attributes      words joined by ';', or several columns of 0 and 1 given by a pattern such as has_*    kernel rbf
+    attributes      words joined by ';' (an empty cell: none of them), or columns of 0 and 1, has_*        kernel rbf
     embedding       a list in a cell, or several columns of numbers given by a pattern                     kernel cosine
 """
 
@@ -186,10 +186,17 @@ class _Understood:
                 known = self.values[~np.isnan(self.values)]
                 return f"{self.name} is a number from {known.min():g} to {known.max():g}{how}"
             case "categorical":
-                return f"{self.name} is one of {len(self.categories)} categories{how}"
+                return f"{self.name} is one of {len(self.categories)} categories ({_some(self.categories)}){how}"
             case "attributes":
-                return f"{self.name} is a set of {len(self.names)} attributes{how}"
+                none = int((self.values == 0).all(axis=1).sum())
+                words = _some([name.removeprefix(f"{self.name}=") for name in self.names])
+                told = f"{self.name} is a set of {len(self.names)} attributes ({words}){how}"
+                return told + (f", of which {none:,} rows have none" if none else "")
         return f"{self.name} is a vector of {self.values.shape[1]} numbers{how}"
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _understand(table: Table, text: str) -> _Understood:
@@ -231,6 +238,7 @@ def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _U
     if kind == "continuous":
         return _Understood(name, kind, kernel, table.numbers(name, f"a number, or ask for {name}:categorical")[:, None], (name,))
     if kind == "attributes":
+        cells = table.text(name, empty="")
         words = sorted({word.strip() for cell in present for word in cell.split(_SEPARATOR) if word.strip()})
         place = {word: number for number, word in enumerate(words)}
         values = np.zeros((len(cells), len(words)))

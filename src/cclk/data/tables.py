@@ -16,7 +16,7 @@ Strings = npt.NDArray[np.object_]
 Numbers = npt.NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float32).max)
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+_MISSING = frozenset({"na", "n/a", "nan", "null", "none", "?"})
 
 
 class Table:
@@ -90,11 +90,12 @@ class Table:
                     raise DataError(f"{self.where(row + 1, name)} holds an infinite number: they must be finite")
         return values
 
-    def text(self, name: str) -> Strings:
-        """A column as text; a missing cell is None."""
+    def text(self, name: str, empty: str | None = None) -> Strings:
+        """A column as text; a missing cell is None, and an empty one too if it is not said what that means."""
         cells: list[Any] = self._table.column(name).to_pylist()
         texts = [None if cell is None or (isinstance(cell, float) and np.isnan(cell)) else str(cell).strip() for cell in cells]
-        return np.array([None if cell is None or cell.lower() in _MISSING else cell for cell in texts], dtype=object)
+        known = [empty if cell == "" else cell for cell in texts]
+        return np.array([None if cell is None or (cell and cell.lower() in _MISSING) else cell for cell in known], dtype=object)
 
     def numbers(self, name: str, what: str = "a number") -> Numbers:
         """A column as numbers; a missing cell is NaN, and text is an error that names its row."""
@@ -106,9 +107,13 @@ class Table:
 
     def _parsed(self, name: str, what: str) -> Numbers:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
+        column = self._table.column(name)
+        if pa.types.is_string(column.type):
+            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
         try:
-            values: Numbers = self._table.column(name).cast(pa.float64()).to_numpy().astype(np.float64)
+            values: Numbers = column.cast(pa.float64()).to_numpy().astype(np.float64)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # cell by cell: truth values, spaces, and what is wrong
             values = np.array([self._number(cell, row, name, what) for row, cell in enumerate(self.text(name), 1)])
         return values

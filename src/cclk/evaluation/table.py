@@ -29,6 +29,11 @@ def leak(evaluation: Mapping[str, Any], probe: str) -> tuple[str, Mapping[str, f
     return None
 
 
+def leaks_of(part: Mapping[str, Any], condition: str = "condition") -> dict[str, Mapping[str, Any]]:
+    """Each condition column's name to its leak, as {"leakage": ...}; a condition that is one whole goes by the name given."""
+    return {name: {"leakage": found} for name, found in part.get("leakages", {}).items()} or {condition: part}
+
+
 def percent(value: float) -> str:
     """0.928 as "92.8 %"."""
     return f"{100 * value:.1f} %"
@@ -88,19 +93,23 @@ def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]], *, label: str
     Args:
         evaluations: run name -> the content of its `evaluation.json`.
     """
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    title = f"What is read of the {label}, and what leaks of the {condition}"
-    table = Table(title=title, caption="on the test split; below each value, its 95 % interval")
-    table.add_column("run", overflow="fold")
-    table.add_column("features")
-    for heading in (f"{label}\nlinear", f"{label}\nkNN", f"{condition}\nlinear", f"{condition}\nnon-linear", "beside the\nbaseline"):
+    several = any(part.get("leakages") for evaluation in evaluations.values() for part in evaluation.values() if isinstance(part, Mapping))
+    title = f"What is read of the {label}, and what leaks of {'each condition' if several else f'the {condition}'}"
+    table = Table(title=title, caption="on the test split; below each value, its 95 % interval", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    table.add_column("run,\nfeatures", overflow="fold")
+    table.add_column(f"{label}\nlinear", justify="right")
+    table.add_column(f"{label}\nkNN", justify="right")
+    table.add_column("leak of", overflow="fold")
+    for heading in ("\nlinear", "\nnon-linear", "beside the\nbaseline"):
         table.add_column(heading, justify="right")
 
     def cell(text: str, measure: Mapping[str, float], factor: float, digits: int) -> Text:
         low, high = (f"{factor * measure[side]:,.{digits}f}" for side in ("low", "high"))
-        return Text.assemble(text, "\n", (f"{low} to {high}", "dim"))
+        return Text.assemble(text, "\n", (f"{low}…{high}", "dim"))
 
     def share(measure: Mapping[str, float] | None) -> Text:
         return cell(percent(measure["value"]), measure, 100, 1) if measure else Text("-", "dim")
@@ -120,14 +129,13 @@ def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]], *, label: str
     for run, evaluation in evaluations.items():
         for place, representation in enumerate(name for name in REPRESENTATIONS if name in evaluation):
             part = evaluation[representation]
-            columns = {name: {"leakage": found} for name, found in part.get("leakages", {}).items()} or {"": part}
-            for line, (name, leaks) in enumerate(columns.items()):
+            for line, (name, leaks) in enumerate(leaks_of(part, condition).items()):
                 table.add_row(
-                    Text("" if place or line else run),
-                    "" if line else representation,
+                    Text() if line else Text.assemble(("" if place else f"{run}\n", "bold"), representation),
                     Text() if line else share(look(part, "accuracy.linear")),
                     Text() if line else share(look(part, "accuracy.knn")),
-                    Text.assemble((f"{name}: " if name else ""), leaked(leak(leaks, "linear"))),
+                    Text(name),
+                    leaked(leak(leaks, "linear")),
                     leaked(leak(leaks, "nonlinear")),
                     beside(leaks),
                 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cclk.evaluation.table import leak, look
+from cclk.evaluation.table import leak, leaks_of, look
 from cclk.report.view import Array, Embedding, KernelPicture, RunView, hex_colours, is_colour
 
 Figure = dict[str, Any]
@@ -38,12 +38,20 @@ def run_colour(place: int) -> str:
     return RUN_COLOURS[place % len(RUN_COLOURS)]
 
 
-def plane(runs: Sequence[RunView]) -> Figure | None:
-    """Accuracy against leak, one point for each evaluated run; None if there is none."""
+def planes(runs: Sequence[RunView]) -> dict[str, Figure]:
+    """Condition column -> accuracy against its leak; a condition that is one whole has one figure."""
+    parts = [(run.evaluation or {}).get("encoder", {}) for run in runs]
+    columns = dict.fromkeys(name for part in parts for name in leaks_of(part, runs[0].condition))
+    found = {name: plane(runs, name) for name in columns}
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
+def plane(runs: Sequence[RunView], column: str) -> Figure | None:
+    """Accuracy against the leak of one condition column, one point for each evaluated run; None if there is none."""
     points: list[tuple[int, str, Mapping[str, float], Mapping[str, float]]] = []
     for place, run in enumerate(runs):
         part = (run.evaluation or {}).get("encoder", {})
-        read, leaked = look(part, "accuracy.linear"), leak(part, "linear")
+        read, leaked = look(part, "accuracy.linear"), leak(leaks_of(part, runs[0].condition).get(column, {}), "linear")
         if read and leaked:
             points.append((place, leaked[0], leaked[1], read))
     if not points:
@@ -81,7 +89,7 @@ def plane(runs: Sequence[RunView]) -> Figure | None:
     first = runs[points[0][0]]
     kind = "linear R²" if unit == "r2" else "linear accuracy"
     layout = {
-        "xaxis": {"title": {"text": f"leak of the {_plain(first.condition)} ({kind})"}, "range": [left, 1.05], "zeroline": True},
+        "xaxis": {"title": {"text": f"leak of the {_plain(column)} ({kind})"}, "range": [left, 1.05], "zeroline": True},
         "yaxis": {
             "title": {"text": f"{_plain(first.label)} accuracy (%)"},
             "range": [bottom, 100 + (100 - bottom) * 0.06],

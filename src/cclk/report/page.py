@@ -91,10 +91,14 @@ class _Page:
         )
 
     def plane(self, runs: Sequence[RunView]) -> str:
-        figure = figures.plane(runs)
-        if figure is None:
-            return _empty("No run has been evaluated yet, or the condition does not vary.")
-        return self.add("", figure, "accuracy against leakage, one point for each run")
+        found = figures.planes(runs)
+        if not found:
+            return _empty("No run has been evaluated yet, nothing is labelled, or the condition does not vary.")
+        drawn = [
+            self.add(name if len(found) > 1 else "", figure, f"accuracy against leakage of the {name}, one point for each run")
+            for name, figure in found.items()
+        ]
+        return f'<div class="grid">{"".join(drawn)}</div>' if len(drawn) > 1 else drawn[0]
 
     def curves(self, runs: Sequence[RunView]) -> str:
         found = figures.curves(runs)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from cclk.evaluation.table import PROBES, REPRESENTATIONS, amount, leak, look, number, percent
+from cclk.evaluation.table import PROBES, REPRESENTATIONS, amount, leak, leaks_of, look, number, percent
 from cclk.report.figures import run_colour
 from cclk.report.view import RunView
 
@@ -38,7 +38,7 @@ def settings_table(runs: Sequence[RunView]) -> str:
         return f'<div class="scroll"><table class="settings">{top}{body}</table></div>'
 
     if len(runs) == 1:
-        return table(keys, "")
+        return f"<details><summary>{len(keys)} settings</summary>{table(keys, '')}</details>"
     told = table(differ, ' class="differs"') if differ else "<p>The runs have the same settings.</p>"
     folded = f"<details><summary>{len(same)} settings are the same in all runs</summary>{table(same, '')}</details>" if same else ""
     return told + folded
@@ -47,41 +47,48 @@ def settings_table(runs: Sequence[RunView]) -> str:
 def comparison_table(runs: Sequence[RunView]) -> str:
     """Accuracies and leaks of every run and representation, each with its interval, drawn on a track from 0 to 1."""
     label, condition = escape(runs[0].label), escape(runs[0].condition)
+    several = any("leakages" in part for run in runs for part in (run.evaluation or {}).values() if isinstance(part, Mapping))
+    of = '<th rowspan="2">condition</th><th colspan="2">leak</th>' if several else f'<th colspan="2">leak of the {condition}</th>'
     head = (
         f'<tr><th rowspan="2">run</th><th rowspan="2">features</th><th colspan="2">{label} accuracy</th>'
-        f'<th colspan="2">leak of the {condition}</th><th rowspan="2">error beside<br>the baseline</th></tr>'
+        f'{of}<th rowspan="2">error beside<br>the baseline</th></tr>'
         "<tr><th>linear</th><th>kNN</th><th>linear</th><th>non-linear</th></tr>"
     )
     rows = []
     for place, run in enumerate(runs):
         parts = [(name, run.evaluation[name]) for name in REPRESENTATIONS if name in run.evaluation] if run.evaluation else []
-        name = f'<th scope="rowgroup" rowspan="{max(1, len(parts))}">{chip(place)}{escape(run.name)}</th>'
+        height = sum(len(leaks_of(part)) for _, part in parts)
+        name = f'<th scope="rowgroup" rowspan="{max(1, height)}">{chip(place)}{escape(run.name)}</th>'
         if not parts:
-            rows.append(f'<tbody><tr>{name}<td colspan="6" class="empty">not evaluated yet</td></tr></tbody>')
+            rows.append(f'<tbody><tr>{name}<td colspan="{7 if several else 6}" class="empty">not evaluated yet</td></tr></tbody>')
             continue
         lines: list[str] = []
         for representation, part in parts:
-            cells = [
-                _cell(f"{label}, linear", "accuracy", look(part, "accuracy.linear")),
-                _cell(f"{label}, kNN", "accuracy", look(part, "accuracy.knn")),
-                *(_cell(f"{condition}, {title}", *(leak(part, probe) or ("", None))) for probe, title in PROBES.items()),
-                _baseline(part),
-            ]
-            lines.append(f"<tr>{'' if lines else name}<td>{representation}</td>{''.join(cells)}</tr>")
+            found = leaks_of(part, runs[0].condition)
+            high = len(found)
+            start = f'<td rowspan="{high}">{representation}</td>'
+            start += _cell(f"{label}, linear", "accuracy", look(part, "accuracy.linear"), high)
+            start += _cell(f"{label}, kNN", "accuracy", look(part, "accuracy.knn"), high)
+            for column, leaks in found.items():
+                told = escape(column)
+                cells = [f"<td>{told}</td>"] if several else []
+                cells += [_cell(f"{told}, {title}", *(leak(leaks, probe) or ("", None))) for probe, title in PROBES.items()]
+                lines.append(f"<tr>{'' if lines else name}{start}{''.join(cells)}{_baseline(leaks)}</tr>")
+                start = ""
         rows.append(f"<tbody>{''.join(lines)}</tbody>")
     return f'<div class="scroll"><table class="comparison"><thead>{head}</thead>{"".join(rows)}</table></div>'
 
 
-def _cell(heading: str, unit: str, measure: Mapping[str, float] | None) -> str:
+def _cell(heading: str, unit: str, measure: Mapping[str, float] | None, rows: int = 1) -> str:
     """A measure; its heading is shown in the cell where the page is too narrow for a table."""
     if measure is None:
-        return f'<td class="empty" data-heading="{heading}">-</td>'
+        return f'<td class="empty" rowspan="{rows}" data-heading="{heading}">-</td>'
     show = number if unit == "r2" else percent
     title = f"R² {show(measure['value'])}" if unit == "r2" else show(measure["value"])
     low, value, high = (100 * min(1.0, max(0.0, measure[side])) for side in ("low", "value", "high"))
     track = f'<span class="track"><i style="left:{low:.1f}%;width:{high - low:.1f}%"></i><b style="left:{value:.1f}%"></b></span>'
     between = f"{show(measure['low'])} to {show(measure['high'])}".replace(" % to", " to")
-    return f'<td data-heading="{heading}"><strong>{title}</strong>{track}<small>{between}</small></td>'
+    return f'<td rowspan="{rows}" data-heading="{heading}"><strong>{title}</strong>{track}<small>{between}</small></td>'
 
 
 def _baseline(part: Mapping[str, Any]) -> str:

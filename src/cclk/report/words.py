@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclk.evaluation.table import PROBES, leak, look, number, percent
+from cclk.evaluation.table import PROBES, leak, leaks_of, look, number, percent
 from cclk.report.view import RunView
 
 BASELINE = "infonce"
@@ -57,28 +57,40 @@ def headline(runs: Sequence[RunView]) -> str:
 
 def _alone(name: str, runs: list[RunView]) -> str:
     sentence = f"{name}{_mean_of(runs)} reads the {runs[0].label} with {_accuracy(runs)} accuracy."
-    found = _leak(runs, "linear")
-    if found is None:
-        return sentence
-    if found.unit == "r2":
-        share = f"{100 * found.value:.0f} %" if found.low > 0 and found.value >= 0.005 else "nothing"
-        return f"{sentence} A linear probe explains {share} of the variance of the {runs[0].condition}."
-    return f"{sentence} A linear probe guesses the {runs[0].condition} right in {found} of cases."
+    told = []
+    for column, found in _leaks(runs, "linear").items():
+        if found.unit == "r2":
+            share = f"{100 * found.value:.0f} %" if found.low > 0 and found.value >= 0.005 else "nothing"
+            told.append(f"explains {share} of the variance of the {column}")
+        else:
+            told.append(f"guesses the {column} right in {found} of cases")
+    return f"{sentence} A linear probe {_listed(told)}." if told else sentence
 
 
 def _compared(before: str, old: list[RunView], after: str, new: list[RunView]) -> str:
     was, now = _accuracy(old), _accuracy(new)
     verdict = {1: "better", 0: "about as well", -1: "worse"}[now.against(was)]
     sentence = f"Compared with {before}{_mean_of(old)}, {after}{_mean_of(new)} reads the {new[0].label} {verdict} ({was} → {now})"
-    leaks = {probe: (_leak(old, probe), _leak(new, probe)) for probe in PROBES}
-    shown = {probe: (a, b) for probe, (a, b) in leaks.items() if a and b and a.unit == b.unit}
-    if not shown:
-        return f"{sentence}."
+    leaks = {probe: (_leaks(old, probe), _leaks(new, probe)) for probe in PROBES}
+    told = []
+    for column in _leaks(new, "linear"):
+        pairs = {probe: (a[column], b[column]) for probe, (a, b) in leaks.items() if column in a and column in b}
+        shown = {probe: (a, b) for probe, (a, b) in pairs.items() if a.unit == b.unit}
+        if shown:
+            told.append(_change(column, shown))
+    return f"{sentence} and lets through {_listed(told)}." if told else f"{sentence}."
+
+
+def _change(column: str, shown: Mapping[str, tuple[_Measure, _Measure]]) -> str:
     directions = {b.against(a) for a, b in shown.values()}
     verdict = {1: "more", 0: "about as much", -1: "less"}[directions.pop()] if len(directions) == 1 else "a different amount"
     unit = "R²" if next(iter(shown.values()))[0].unit == "r2" else "accuracy"
     changes = ", ".join(f"{a} → {b} for a {PROBES[probe]} probe" for probe, (a, b) in shown.items())
-    return f"{sentence} and lets through {verdict} of the {new[0].condition} ({unit} {changes})."
+    return f"{verdict} of the {column} ({unit} {changes})"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
 
 
 def _mean_of(runs: list[RunView]) -> str:
@@ -90,10 +102,16 @@ def _accuracy(runs: list[RunView]) -> _Measure:
     return _together([_Measure(m["value"], m["low"], m["high"], "accuracy") for m in measures])
 
 
-def _leak(runs: list[RunView], probe: str) -> _Measure | None:
-    found = [leak((run.evaluation or {}).get("encoder", {}), probe) for run in runs]
-    measures = [_Measure(m["value"], m["low"], m["high"], unit) for unit, m in filter(None, found)]
-    return _together(measures) if len(measures) == len(runs) and len({m.unit for m in measures}) == 1 else None
+def _leaks(runs: list[RunView], probe: str) -> dict[str, _Measure]:
+    """What a probe reads of each condition column, where all of the runs tell."""
+    parts = [leaks_of((run.evaluation or {}).get("encoder", {}), run.condition) for run in runs]
+    together = {}
+    for column in parts[0]:
+        found = [leak(part.get(column, {}), probe) for part in parts]
+        measures = [_Measure(m["value"], m["low"], m["high"], unit) for unit, m in filter(None, found)]
+        if len(measures) == len(runs) and len({m.unit for m in measures}) == 1:
+            together[column] = _together(measures)
+    return together
 
 
 def _together(measures: list[_Measure]) -> _Measure:

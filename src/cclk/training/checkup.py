@@ -81,6 +81,9 @@ def _pictures(dataset: Dataset) -> Iterator[Finding]:
         yield Finding("problem", f"{len(bad)} of {total:,} pictures cannot be read: {'; '.join(bad[:_SHOWN])}{more}")
     elif total:
         yield Finding("fine", f"all {total:,} pictures can be read")
+        looked_at = dataset.train.x[torch.arange(min(_AT_A_TIME, len(dataset.train)))]
+        if looked_at.shape[1] == 3 and bool((looked_at == looked_at[:, :1]).all()):
+            yield Finding("warning", "the pictures seem to be grey: with --grey a smaller network will do")
 
 
 def _unreadable(x: StreamedPictures, rows: range) -> list[str]:
@@ -170,4 +173,5 @@ def _duration(settings: Settings, steps: int = 3) -> Finding:
         training.loader.close()
     whole = seconds * training.total
     words = f"{whole:.0f} seconds" if whole < 120 else f"{whole / 60:.0f} minutes" if whole < 7200 else f"{whole / 3600:.1f} hours"
-    return Finding("fine", f"training will take about {words}: {training.total:,} steps of {seconds * 1000:.0f} ms")
+    network = settings.model.encoder + (f" of width {width}" if (width := settings.model.encoder_options.get("width")) else "")
+    return Finding("fine", f"training {network} will take about {words}: {training.total:,} steps of {seconds * 1000:.0f} ms")

@@ -35,7 +35,7 @@ class Display:
         self.title, self.began, self.start = title, time.perf_counter(), start
         self.task = self.progress.add_task(title, total=self.total, completed=start, told="")
         if start:
-            self.console.print(f"{title}: going on from step {start}")
+            self.console.print(f"{title}: going on from step {start}", highlight=False, soft_wrap=True)
 
     def show(self, line: dict[str, Any]) -> None:
         told = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
@@ -46,4 +46,6 @@ class Display:
         if not self.console.is_terminal and (now - self.last > _LINE_EVERY or line["step"] == self.total):
             self.last = now
             left = (now - self.began) / max(line["step"] - self.start, 1) * (self.total - line["step"])
-            self.console.print(f"{self.title}: step {line['step']}/{self.total}  {told}  {left:.0f} s left", highlight=False)
+            self.console.print(
+                f"{self.title}: step {line['step']}/{self.total}  {told}  {left:.0f} s left", highlight=False, soft_wrap=True
+            )

@@ -1,0 +1,111 @@
+"""The README's own commands, one after the other, as somebody with a table and a folder of pictures would type them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from string import Template
+
+import numpy as np
+import onnxruntime
+import pyarrow.parquet
+import pytest
+import torch
+from PIL import Image
+
+import cclk
+from cclk.cli.main import main
+
+README = Path(__file__).parents[2] / "README.md"
+ROWS, NEW = 160, 7
+FEWER = {"--steps": "3"}
+"""What the README says is for real data."""
+
+
+def commands() -> list[list[str]]:
+    """The commands of the section, with the shell variable filled in."""
+    section = README.read_text().partition("### Your own table")[2].partition("\n### ")[0]
+    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert block
+    variables, found = {}, []
+    for line in block[1].splitlines():
+        words = shlex.split(Template(line).safe_substitute(variables), comments=True)
+        name, equals, value = words[0].partition("=")
+        if equals:
+            variables[name] = value
+        else:
+            assert words[0] == "cclk"
+            found.append(words[1:])
+    return found
+
+
+def quick(arguments: list[str]) -> list[str]:
+    """A few steps of small batches in place of what real data want."""
+    changed = [FEWER.get(before, word) for before, word in zip(["", *arguments], arguments, strict=False)]
+    return [*changed, "--batch-size", "32"] if changed[0] in ("check", "train") else changed
+
+
+def make_people(folder: Path) -> None:
+    """The table that the section describes, and the one of new pictures."""
+    random = np.random.default_rng(0)
+    (folder / "faces").mkdir()
+    lines = ["path,age,site,traits,smiling"]
+    for row in range(ROWS):
+        name, smiling = f"faces/{row:03d}.jpg", row % 2
+        picture = random.integers(0, 128, (20, 20, 3), np.uint8) + np.uint8(100 * smiling)
+        Image.fromarray(picture).save(folder / name)
+        traits = ["hat;glasses", "hat", "", "beard;hat"][row % 4]
+        lines.append(f"{name},{random.uniform(18, 90):.1f},{('Oslo', 'Bonn', 'Lyon')[row % 3]},{traits},{('no', 'yes')[smiling]}")
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    (folder / "new.csv").write_text("\n".join(["path", *(f"faces/{row:03d}.jpg" for row in range(NEW))]) + "\n")
+
+
+def test_the_readmes_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CCLK_DATA", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    make_people(tmp_path)
+    told = {}
+    for arguments in commands():
+        code = main(quick(arguments))
+        captured = capsys.readouterr()
+        assert code == 0, captured.err
+        told[arguments[0]] = captured.out + captured.err
+    assert list(told) == ["check", "train", "evaluate", "embed", "export", "report"], "in this order"
+
+    for words in (
+        f"{ROWS} rows",
+        "age is a number",
+        "site is one of 3 categories (Bonn, Lyon, Oslo)",
+        "traits is a set of 3 attributes (beard, glasses, hat), of which 40 rows have none",
+    ):
+        assert words in told["check"]
+        assert words in told["train"]
+    assert f"all {ROWS} pictures can be read" in told["check"]
+    assert "!!" not in told["check"]
+    assert "measure it with: cclk evaluate runs/people" in told["train"]
+
+    run = tmp_path / "runs" / "people"
+    assert json.loads((run / "settings.json").read_text())["method"] == "fair-cclk"
+    leakages = json.loads((run / "evaluation.json").read_text())["encoder"]["leakages"]
+    assert {name: sorted(found["linear"]) for name, found in leakages.items()} == {
+        "age": ["mse", "r2"],
+        "site": ["accuracy"],
+        "traits": ["mse", "r2"],
+    }
+    assert "smiling" in told["evaluate"], "columns are called by their names"
+    assert all(name in told["evaluate"] for name in leakages)
+
+    embedded = pyarrow.parquet.read_table(tmp_path / "embeddings.parquet")
+    features = np.column_stack([embedded.column(name).to_numpy() for name in embedded.column_names[1:]])
+    pictures = [np.asarray(Image.open(tmp_path / f"faces/{row:03d}.jpg").resize((32, 32))).transpose(2, 0, 1) for row in range(NEW)]
+    assert features.shape == (NEW, cclk.load(run).width)
+    x = torch.from_numpy(np.stack(pictures))
+    session = onnxruntime.InferenceSession(str(run / "export.onnx"))
+    np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], cclk.load(run)(x).numpy(), atol=1e-5)
+
+    page = (tmp_path / "report.html").read_text()
+    assert "fair-cclk reads the smiling with" in page
+    for name in leakages:
+        assert f"of the {name}" in page or f"the {name} right" in page, name
