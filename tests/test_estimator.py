@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -83,6 +84,47 @@ def test_conditions_of_every_form(people: tuple[np.ndarray, ...]) -> None:
         assert encoder.settings_.method == "weaksup-cclk"
         assert cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=condition).settings_.method == "fair-cclk"
     assert cclk.ConditionalEncoder("hardneg", **QUICK).fit(x).settings_.method == "hardneg-cclk"
+
+
+def test_data_frames(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    x, age, _ = people
+    table = pd.DataFrame(x, columns=[f"sensor {number}" for number in range(9)], index=np.arange(600)[::-1])
+    encoder = cclk.ConditionalEncoder(**QUICK).fit(table, sensitive_features=pd.Series(age, index=table.index, name="age"))
+    features = encoder.transform(table)
+    np.testing.assert_array_equal(features, cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=age).transform(x))
+    assert list(encoder.feature_names_in_) == list(table.columns)
+    encoder.save(tmp_path / "e.safetensors")
+    for fitted in (encoder, cclk.ConditionalEncoder.load(tmp_path / "e.safetensors")):
+        with pytest.raises(ValueError, match="same order"):
+            fitted.transform(table[table.columns[::-1]])
+        with pytest.raises(ValueError, match="sensor 8"):
+            fitted.transform(table.drop(columns="sensor 8"))
+    named = encoder.set_output(transform="pandas").transform(table)
+    assert list(named.columns) == list(encoder.get_feature_names_out()) == [f"conditionalencoder{number}" for number in range(8)]
+    assert named.index.equals(table.index)
+    np.testing.assert_array_equal(named, features)
+
+
+def test_sensitive_features_in_a_data_frame(people: tuple[np.ndarray, ...]) -> None:
+    from cclk.estimator import _columns
+
+    x, age, _ = people
+    site = pd.Categorical(np.array(["Oslo", "Bonn", "Rome"])[np.arange(600) % 3], categories=["Rome", "Oslo", "Bonn"])
+    frame = pd.DataFrame(
+        {"age": age, "site": site, "town": pd.Series(list(site), dtype="string"), "visits": pd.array([1, 2] * 300, "Int64")}
+    )
+    values, columns = _columns(frame, 600)
+    assert [(column.name, column.kind) for column in columns] == [
+        ("age", "continuous"), ("site", "categorical"), ("town", "categorical"), ("visits", "categorical"),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(values[:, 1], [1, 0, 2] * 200)
+    fitted = cclk.ConditionalEncoder(**QUICK).fit(pd.DataFrame(x, columns=list("abcdefghi")), sensitive_features=frame)
+    assert fitted.settings_.method == "fair-cclk"
+    for missing in (*(frame[name].where(age > 50) for name in frame), frame["town"].astype(object).where(age > 50, pd.NA)):
+        with pytest.raises(ValueError, match=f"the condition {missing.name} has .*: drop or impute them"):
+            _columns(missing.to_frame(), 600)
+    with pytest.raises(ValueError, match="condition born is datetime64"):
+        _columns(pd.DataFrame({"born": pd.to_datetime(["2001-05-01"] * 600)}), 600)
 
 
 def test_every_column_is_taken_for_what_it_is(people: tuple[np.ndarray, ...]) -> None:

@@ -252,9 +252,11 @@ def _columns(given: Any, rows: int) -> tuple[Tensor, tuple[Column, ...]]:
 
 def _as_numbers(values: Array, name: str) -> Array:
     """A column of objects or text as numbers if all of it are numbers, whole ones as integers; else as text."""
+    if values.dtype.kind in "mM":
+        raise ValueError(f"the condition {name} is {values.dtype}: give dates and durations as numbers, such as years")
     if values.dtype.kind not in "OUS":
         return values
-    if any(value is None or value != value for value in values.tolist()):
+    if any(map(_is_missing, values.tolist())):
         raise ValueError(f"the condition {name} has missing values: drop or impute them")
     try:
         numbers = values.astype(np.float64)
@@ -262,6 +264,14 @@ def _as_numbers(values: Array, name: str) -> Array:
         return values.astype(str)
     whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
     return numbers.astype(np.int64) if whole else numbers
+
+
+def _is_missing(value: object) -> bool:
+    """Whether it is None, NaN or the NA of a data frame, which will not even say whether it equals itself."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def _checked(values: Array, name: str, rows: int) -> Tensor:

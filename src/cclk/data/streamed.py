@@ -58,8 +58,10 @@ class StreamedPictures:
         cache_dir: str | Path | None = None,
         threads: int | None = None,
     ) -> None:
-        self._source = _Source(paths, size, mode, cache_dir, threads)
-        self._rows = np.arange(len(paths))
+        absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - see read_picture
+        places = {path: place for place, path in enumerate(dict.fromkeys(absolute))}  # a file in several rows is decoded and kept once
+        self._source = _Source(list(places), size, mode, cache_dir, threads)
+        self._rows = np.array([places[path] for path in absolute], np.int64)
 
     @property
     def shape(self) -> torch.Size:
@@ -95,7 +97,7 @@ class StreamedPictures:
 class _Source:
     """The files of a list of pictures, shared by all of its subsets."""
 
-    def __init__(self, paths: Sequence[str | Path], size: int, mode: Mode, cache_dir: str | Path | None, threads: int | None) -> None:
+    def __init__(self, paths: list[str], size: int, mode: Mode, cache_dir: str | Path | None, threads: int | None) -> None:
         need_pillow()
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise DataError(f"size is {size!r}: it must be a whole number of pixels, at least 1")
@@ -103,7 +105,7 @@ class _Source:
             raise DataError(f"mode is {mode!r}: choose RGB or L")
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise DataError(f"threads is {threads!r}: it must be a whole number, at least 1")
-        self.paths = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - see read_picture
+        self.paths = paths
         self.size, self.mode = size, mode
         self.shape = (3 if mode == "RGB" else 1, size, size)
         self._threads = threads or _usable_cores()

@@ -1,0 +1,278 @@
+"""Tabular fairness on the Adult census data: who earns more than 50,000, from features that do not tell the age.
+
+    python -m examples.adult --sample                                  a small sample that comes along, a few seconds
+    python -m examples.adult --json results/example-adult.json         all of it
+
+Age is the continuous sensitive variable, income the label, the other columns are the inputs. Compared on the official test split:
+
+    inputs               the columns as they are, one-hot and standardised
+    CorrelationRemover   fairlearn's: what is linear in the age is subtracted, as far as alpha says
+    contrastive          an encoder trained without knowing of ages
+    fair                 the same encoder, told to ignore the age
+
+Both encoders have the same network, budget and choices of settings; choices are made on rows held out of the training split, and each
+is then traced over its width. The seed draws which rows are held out, the network and the probes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import torch
+from fairlearn.metrics import demographic_parity_difference, equalized_odds_difference  # type: ignore[import-untyped]
+from fairlearn.preprocessing import CorrelationRemover  # type: ignore[import-untyped]
+from sklearn.compose import make_column_transformer  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
+from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler  # type: ignore[import-untyped]
+
+import cclk
+from cclk.data.files import data_folder
+from cclk.evaluation import Samples, evaluate
+from cclk.files import replace_text
+
+COLUMNS = (
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race", "sex",
+    "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+)  # fmt: skip
+CATEGORIES = ["workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country"]
+AMOUNTS, NUMBERS = ["capital-gain", "capital-loss"], ["education-num", "hours-per-week"]
+SAMPLE = Path(__file__).parent / "data" / "adult-sample.csv"
+Method = Literal["contrastive", "fair"]
+METHODS: tuple[Method, ...] = ("contrastive", "fair")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run."""
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    choice_seeds: tuple[int, ...] = (0,)
+    steps: int = 1000
+    temperatures: tuple[float, ...] = (0.1, 0.2, 0.5)
+    rates: tuple[float, ...] = (3e-3, 1e-2)
+    widths: tuple[int, ...] = (4, 8, 16, 64)
+    choice_width: int = 8
+    alphas: tuple[float, ...] = (0.25, 0.5, 1.0)
+
+    def choices(self) -> list[dict[str, float]]:
+        """The settings that each encoder chooses from."""
+        return [{"temperature": temperature, "lr": rate} for temperature in self.temperatures for rate in self.rates]
+
+
+QUICK = Plan(seeds=(0,), steps=40, temperatures=(0.2, 0.5), rates=(1e-2,), widths=(8,), alphas=(1.0,))
+
+
+@dataclass(frozen=True)
+class People:
+    """A split: inputs that do not have the age among them, ages, and who earns more than 50,000."""
+
+    inputs: pd.DataFrame
+    age: pd.Series
+    rich: pd.Series
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training rows, rows held out of them, and the rows that are reported on."""
+
+    train: People
+    validation: People
+    reported: People
+
+
+def read(data_dir: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The official training and test split, from tabular/ in the data folder."""
+    folder = data_folder(data_dir) / "tabular"
+    frames = []
+    for name, skipped in (("adult.data", 0), ("adult.test", 1)):
+        if not (folder / name).is_file():
+            raise ValueError(f"{name} is not in {folder}: put it there from https://archive.ics.uci.edu/dataset/2/adult, or use --sample")
+        frames.append(pd.read_csv(folder / name, names=COLUMNS, skiprows=skipped, skipinitialspace=True))
+    return frames[0], frames[1]
+
+
+def read_sample() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The sample that comes along: 1,000 rows of the training split and 500 of the test split."""
+    rows = pd.read_csv(SAMPLE)
+    return rows[rows["split"] == "train"], rows[rows["split"] == "test"]
+
+
+def preparation() -> Any:
+    """Columns as numbers: categories one-hot, rare ones together; skewed amounts as logarithms; everything standardised.
+
+    The age is not among them. Nor are fnlwgt, the weight of a row in the survey, and education, which education-num says in numbers.
+    """
+    categories = OneHotEncoder(min_frequency=0.005, handle_unknown="infrequent_if_exist", sparse_output=False)
+    amounts = FunctionTransformer(np.log1p, feature_names_out="one-to-one")
+    columns = make_column_transformer((categories, CATEGORIES), (amounts, AMOUNTS), ("passthrough", NUMBERS))
+    return make_pipeline(columns, StandardScaler()).set_output(transform="pandas")
+
+
+def splits(train: pd.DataFrame, reported: pd.DataFrame | None, seed: int) -> Splits:
+    """Hold a fifth of the training rows out, and prepare all by the rest.
+
+    Args:
+        reported: the test rows; None to report on another fifth of the training rows, as is done to choose settings.
+    """
+    if reported is None:
+        train, reported = train_test_split(train, test_size=0.2, random_state=seed, stratify=train["income"])
+    kept, held = train_test_split(train, test_size=0.2, random_state=seed + 1000, stratify=train["income"])
+    prepare = preparation().fit(kept)
+
+    def people(rows: pd.DataFrame) -> People:
+        return People(prepare.transform(rows), rows["age"], rows["income"].str.startswith(">50K"))
+
+    return Splits(people(kept), people(held), people(reported))
+
+
+def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float]:
+    """What features of the three splits tell of income and age, and how a decision made from them treats age groups."""
+    parts = (data.train, data.validation, data.reported)
+    train, held, reported = (Samples(np.asarray(some), part.rich, part.age) for some, part in zip(features, parts, strict=True))
+    leak = evaluate(train, held, reported, kind="continuous", seed=seed, bootstrap=1)["leakage"]
+    deciding = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(train.features, data.train.rich)
+    said, truth = deciding.predict(reported.features), data.reported.rich.to_numpy()
+    groups = pd.cut(data.reported.age, [0, 29, 44, 59, np.inf], labels=["under 30", "30 to 44", "45 to 59", "60 and over"]).astype(str)
+    right = said == truth
+    return {
+        "accuracy": float(right.mean()),
+        "balanced_accuracy": float((right[truth].mean() + right[~truth].mean()) / 2),
+        "auc": float(roc_auc_score(truth, deciding.decision_function(reported.features))),
+        "linear_r2": leak["linear"]["r2"]["value"],
+        "nonlinear_r2": leak["nonlinear"]["r2"]["value"],
+        "linear_mse": leak["linear"]["mse"]["value"],
+        "nonlinear_mse": leak["nonlinear"]["mse"]["value"],
+        "baseline_mse": leak["baseline_mse"]["value"],
+        "majority": float(max(truth.mean(), 1 - truth.mean())),
+        "demographic_parity": float(demographic_parity_difference(truth, said, sensitive_features=groups)),
+        "equalized_odds": float(equalized_odds_difference(truth, said, sensitive_features=groups)),
+    }
+
+
+def as_they_are(data: Splits) -> list[Any]:
+    """The inputs."""
+    return [data.train.inputs, data.validation.inputs, data.reported.inputs]
+
+
+def decorrelated(data: Splits, alpha: float) -> list[Any]:
+    """The inputs through fairlearn's CorrelationRemover, which needs everybody's age, new people's too."""
+    parts = [part.inputs.assign(age=part.age) for part in (data.train, data.validation, data.reported)]
+    remover = CorrelationRemover(sensitive_feature_ids=["age"], alpha=alpha).fit(parts[0])
+    return [remover.transform(part) for part in parts]
+
+
+def encoder(method: Method, width: int, plan: Plan, seed: int, choice: dict[str, float]) -> cclk.ConditionalEncoder:
+    """Our encoder, or the same without a condition."""
+    way: dict[str, Any] = {"method": "fair", "sampler": "local"} if method == "fair" else {"method": "infonce"}
+    return cclk.ConditionalEncoder(
+        **way, **choice, encoder_options={"hidden": [2 * width, width]}, weight_decay=0.1, steps=plan.steps, random_state=seed
+    )
+
+
+def encoded(data: Splits, fitted: cclk.ConditionalEncoder) -> list[Any]:
+    """The inputs through an encoder, fitted on the training rows. Ages are told to it only there, and only if it is to ignore them."""
+    fitted.fit(data.train.inputs, sensitive_features=data.train.age if fitted.method == "fair" else None)
+    return [fitted.transform(inputs) for inputs in as_they_are(data)]
+
+
+def balance(found: dict[str, float], inputs: dict[str, float]) -> float:
+    """What settings are chosen by: the share that is kept of what the inputs tell of income, less the share kept of the age."""
+    income = (found["accuracy"] - found["majority"]) / (inputs["accuracy"] - inputs["majority"])
+    return income - found["nonlinear_r2"] / inputs["nonlinear_r2"]
+
+
+def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
+    """Every choice of both encoders and how it did on training rows held out; the test rows are not looked at."""
+    rows: list[dict[str, Any]] = [
+        {"method": method, "choice": choice, "balance": [], "runs": []} for method in METHODS for choice in plan.choices()
+    ]
+    for seed in plan.choice_seeds:
+        data = splits(train, None, seed)
+        inputs = measure(as_they_are(data), data, seed)
+        for row in rows:
+            fitted = encoder(row["method"], plan.choice_width, plan, seed, row["choice"])
+            found = measure(encoded(data, fitted), data, seed)
+            row["runs"].append({"seed": seed} | found)
+            row["balance"].append(balance(found, inputs))
+            _say(f"choice {row['choice']} of {row['method']}, seed {seed}", found)
+    for method in METHODS:
+        best = max((row for row in rows if row["method"] == method), key=lambda row: statistics.mean(row["balance"]))
+        for row in rows:
+            if row["method"] == method:
+                row["chosen"] = row is best
+    return rows
+
+
+def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, Any]:
+    """Choose, then measure everything on the test rows."""
+    started = time.perf_counter()
+    choices = choose(train, plan)
+    chosen = {row["method"]: row["choice"] for row in choices if row["chosen"]}
+    rows: list[dict[str, Any]] = [{"method": "inputs", "knob": None, "runs": []}]
+    rows += [{"method": "CorrelationRemover", "knob": alpha, "runs": []} for alpha in plan.alphas]
+    rows += [{"method": method, "knob": width, "runs": []} for method in METHODS for width in plan.widths]
+    for seed in plan.seeds:
+        data = splits(train, test, seed)
+        for row in rows:
+            before = time.perf_counter()
+            if row["method"] == "inputs":
+                features = as_they_are(data)
+            elif row["method"] == "CorrelationRemover":
+                features = decorrelated(data, row["knob"])
+            else:
+                features = encoded(data, encoder(row["method"], row["knob"], plan, seed, chosen[row["method"]]))
+            fit_seconds = round(time.perf_counter() - before, 1)
+            found = measure(features, data, seed)
+            row["runs"].append({"seed": seed, "fit_seconds": fit_seconds} | found)
+            _say(f"{row['method']} {row['knob'] or ''}, seed {seed}", found)
+    return {
+        "version": cclk.__version__,
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+        "seconds": round(time.perf_counter() - started),
+        "sizes": {"train": len(train), "test": len(test)},
+        "plan": asdict(plan),
+        "choices": choices,
+        "rows": rows,
+    }
+
+
+def _say(what: str, found: dict[str, float]) -> None:
+    shown = f"accuracy {found['accuracy']:.3f}  age R^2 linear {found['linear_r2']:.3f}, non-linear {found['nonlinear_r2']:.3f}"
+    print(f"{what:<70} {shown}  parity {found['demographic_parity']:.3f}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, help="has tabular/adult.data and adult.test (default: CCLK_DATA, else ~/.cache/cclk)")
+    parser.add_argument("--sample", action="store_true", help="the small sample that comes along, and few steps")
+    parser.add_argument("--seeds", type=int, default=5, help="seeds (default: %(default)s; with --sample 1)")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_args(given)
+    try:
+        train, test = read_sample() if options.sample else read(options.data_dir)
+    except ValueError as error:
+        parser.error(str(error))
+    result = compare(train, test, QUICK if options.sample else Plan(seeds=tuple(range(options.seeds))))
+    if options.json:
+        command = " ".join(["python -m examples.adult", *given])
+        replace_text(options.json, json.dumps({"command": command} | result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
