@@ -137,7 +137,8 @@ def manifest() -> str:
     result = json.loads((ROOT / "results" / "benchmark-manifest.json").read_text())
     held, looked = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
     return (
-        f"A table of {result['rows']:,} rows trains with {result['above_idle_mib']:,} MiB above a process that only imported torch. "
+        f"A table of {result['rows']:,} rows, which name {result['pictures']} pictures, trains with {result['above_idle_mib']:,} MiB above "
+        "a process that only imported torch. "
         f"A step of LeNet-5 takes {held:.2f} times as long as with all pictures in memory; {looked:.1f} times in the first epoch, if no "
         f"file is met twice and all are still to be decoded (`{result['command']}`, {result['cores']} cores, cclk {result['version']})."
     )

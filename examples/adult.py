@@ -264,6 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="write the results to this file")
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parser.parse_args(given)
+    if options.json and not options.json.resolve().parent.is_dir():
+        parser.error(f"there is no folder {options.json.resolve().parent} for --json: make it")  # before the work, not after
     try:
         train, test = read_sample() if options.sample else read(options.data_dir)
     except ValueError as error:

@@ -24,7 +24,7 @@ from PIL import Image
 import cclk
 from cclk.cli.main import main as run_cclk
 from cclk.data import load
-from cclk.data.dataset import Dataset
+from cclk.data.dataset import DataError, Dataset
 from cclk.data.randomness import generator
 from cclk.data.splits import stratified_order
 from cclk.evaluation.files import read_evaluation
@@ -86,13 +86,18 @@ def turned(picture: npt.NDArray[np.uint8], angle: float) -> Image.Image:
 
 
 def train(table: Path, method: str, choice: Choice, budget: Choice, seed: int, folder: Path) -> Run:
-    """What `cclk train` does with these options; a run that is there already is not trained again."""
+    """What `cclk train` does with these options; a run that is there already is not trained again, if it had the same budget."""
     options = [part for name, value in (choice | budget).items() for part in (f"--{name}", value)]
     if not (folder / "encoder.safetensors").exists():
         _cclk(
             "train", "--data", str(table), *COLUMNS, "--method", method, *options, "--seed", str(seed), "--out", str(folder), "--quiet"
         )  # fmt: skip
-    return Run(folder)
+    run = Run(folder)
+    had = {"steps": run.settings.train.steps, "batch-size": run.settings.train.batch_size}
+    for name, value in had.items():
+        if str(value) != budget[name]:
+            raise SystemExit(f"{folder} was trained with --{name} {value}, not {budget[name]}: choose another --out")
+    return run
 
 
 def _cclk(*arguments: str) -> None:
@@ -139,8 +144,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--pictures-only", action="store_true", help="make the pictures and their table, and stop")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(given)
+    if options.json and not options.json.resolve().parent.is_dir():
+        parser.error(f"there is no folder {options.json.resolve().parent} for --json: make it")  # before the work, not after
     began = time.perf_counter()
-    table = make_pictures(options.out, load(options.dataset, seed=0), options.rows)
+    try:
+        garments = load(options.dataset, seed=0)
+    except DataError as error:
+        parser.error(str(error))
+    table = make_pictures(options.out, garments, options.rows)
     print(f"written: {table} and {options.rows:,} pictures", flush=True)
     if options.pictures_only:
         return

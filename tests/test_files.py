@@ -14,15 +14,25 @@ from cclk.files import replace_file, replace_text
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
 def test_a_file_has_the_rights_the_user_gives(umask: int, mode: int, tmp_path: Path) -> None:
     def private(draft: Path) -> None:
+        draft.unlink(missing_ok=True)
         draft.touch(mode=0o600)
 
     before = os.umask(umask)
     try:
         replace_file(tmp_path / "weights", private)
-        assert os.umask(umask) == umask
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "weights").stat().st_mode) == mode
+
+
+def test_the_rights_of_other_threads_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has one umask: to look at it is to change it for a moment, in which a thread may make a file that anybody may write."""
+
+    def refuse(mask: int) -> int:
+        raise AssertionError(f"umask was set to {mask:o}")
+
+    monkeypatch.setattr(os, "umask", refuse)
+    replace_text(tmp_path / "text", "first")
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:

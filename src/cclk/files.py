@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +16,11 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """
     draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
     try:
+        draft.touch()
+        rights = draft.stat().st_mode
         write(draft)
-        draft.chmod(0o666 & ~_umask())  # some libraries make files that only their owner may read
+        if draft.stat().st_mode != rights:  # some libraries make files that only their owner may read
+            draft.chmod(stat.S_IMODE(rights))
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
@@ -26,12 +30,6 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         raise OSError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def replace_text(path: Path, text: str) -> None:

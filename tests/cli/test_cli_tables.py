@@ -52,6 +52,23 @@ def test_pictures_with_three_conditions(table: Path, tmp_path: Path, capsys: pyt
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
 
 
+def test_names_with_brackets_are_told_as_they_are(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    table.write_text(table.read_text().replace(",A,", ",[/a],").replace(",kind,", ",kind [k],"))
+    given = ("--data", table, "--features", "s_*", "--label", "kind [k]", "--steps", 2, "--batch-size", 16)
+    assert run("train", *given, "--condition", "site", "--out", tmp_path / "site") == 0
+    assert "site is one of 2 categories (B, [/a])" in capsys.readouterr().err
+    assert run("train", *given, "--condition", "age", "--precision", "bfloat16", "--out", tmp_path / "age", "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+    assert not caplog.records
+    assert run("evaluate", tmp_path / "site", tmp_path / "age", "--bootstrap", 2) == 0
+    told = capsys.readouterr().out
+    assert "What is read of the kind [k], and what leaks of each condition" in told
+    assert " site " in told
+    assert " age " in told
+
+
 def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     code = run(

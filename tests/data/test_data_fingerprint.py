@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import torch
+from PIL import Image
 
+from cclk import data
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 
@@ -36,7 +40,31 @@ def test_other_data_have_another() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_pictures_are_told_by_their_shape() -> None:
+def test_pictures_in_memory_are_looked_at() -> None:
     whole = dataset()
-    with_pictures = [replace(whole, train=replace(whole.train, x=torch.zeros(6, 3, size, 4, dtype=torch.uint8))) for size in (4, 5)]
-    assert len({fingerprint(found) for found in with_pictures}) == 2
+    pictures = torch.arange(6 * 48).reshape(6, 3, 4, 4).to(torch.uint8)
+    found = [pictures, pictures.flip(0), pictures.reshape(6, 3, 2, 8)]
+    assert len({fingerprint(replace(whole, train=replace(whole.train, x=x))) for x in found}) == 3
+    loose = pictures.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    assert fingerprint(replace(whole, train=replace(whole.train, x=loose))) == fingerprint(
+        replace(whole, train=replace(whole.train, x=pictures))
+    )
+
+
+def test_pictures_in_files_are_told_by_their_names_wherever_they_are(tmp_path: Path) -> None:
+    """Where a category is all that is known of a row, only its file tells it from others of the category."""
+    names = [f"{number:02d}.png" for number in range(40)]
+    (tmp_path / "a" / "faces").mkdir(parents=True)
+    for name in names:
+        Image.new("RGB", (4, 4)).save(tmp_path / "a" / "faces" / name)
+
+    def found(folder: str, names: list[str]) -> Dataset:
+        rows = "".join(f"faces/{name},{'Oslo' if row < 20 else 'Bonn'}\n" for row, name in enumerate(names))
+        (tmp_path / folder / "people.csv").write_text(f"path,site\n{rows}")
+        return data.load(str(tmp_path / folder / "people.csv"), image="path", condition="site", size=4, data_dir=tmp_path)
+
+    before = fingerprint(found("a", names))
+    assert fingerprint(found("a", names)) == before
+    assert fingerprint(found("a", names[:20][::-1] + names[20:])) != before
+    shutil.move(tmp_path / "a", tmp_path / "elsewhere")
+    assert fingerprint(found("elsewhere", names)) == before

@@ -94,6 +94,18 @@ def test_an_empty_set_of_attributes_is_not_a_missing_one(tmp_path: Path) -> None
         data.load(str(people(tmp_path, traits=traits)), features="s_*", condition="traits")
 
 
+def test_a_set_without_any_attributes(tmp_path: Path) -> None:
+    path = people(tmp_path, traits=[";"] * ROWS)
+    with pytest.raises(DataError, match="'traits' has no attributes at all: leave it out"):
+        data.load(str(path), features="s_*", condition="traits")
+
+
+def test_a_list_of_words_is_no_embedding(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"s_1": np.arange(ROWS), "traits": [["hat"], ["beard"]] * (ROWS // 2)}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"row 1, column 'traits' holds \['hat'\]: a list must be of numbers; .* words joined by ';'"):
+        data.load(str(tmp_path / "t.parquet"), features="s_1", condition="traits")
+
+
 def test_parquet_with_an_embedding_column(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(ROWS, 4))
     table = pa.table({"s_1": vectors[:, 0], "clip": vectors.tolist(), "code": pa.array(np.arange(ROWS) % 3), "ok": [True, False] * 20})

@@ -93,6 +93,23 @@ def test_several_condition_columns_fit_a_terminal_of_80() -> None:
     assert any("traits" in row and "60.0" in row for row in rows), "each column has a line of its own"
 
 
+def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
+    """Negative R², whose intervals are the widest, are not cut short either."""
+    runs = {
+        "first": {"encoder": continuous(0.9, -0.05, -0.05), "projection": continuous(0.9, -0.05, -0.05)},
+        "second": {"encoder": categorical(0.9, 0.6)},
+    }
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(evaluation_table(runs, label="household_pay [k$]", condition={"first": "age [/y]", "second": "site"}))
+    text = capture.get()
+    assert "What is read of the household_pay [k$], and what leaks of each condition" in " ".join(text.split())
+    assert text.count("-0.06…-0.04") == 4
+    rows = [line.split() for line in text.splitlines()]
+    assert any("[/y]" in row and "-0.05" in row for row in rows)
+    assert any("site" in row and "60.0" in row for row in rows)
+
+
 def test_table_of_what_was_not_measured() -> None:
     text = shown({"bare": {"encoder": {"accuracy": {"linear": measure(0.5)}, "leakage": {}}}})
     assert "50.0 %" in text

@@ -105,3 +105,9 @@ def test_the_pages_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     exec(compile(example.replace("steps=1000", "steps=5"), "docs/adult.md", "exec"), {})
     assert float(capsys.readouterr().out.split()[0]) > 0.6
     assert len([line for line in example.splitlines() if line.strip()]) <= 16
+
+
+def test_a_result_that_could_not_be_written_is_told_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        adult.main(["--sample", "--json", str(tmp_path / "nowhere" / "result.json")])
+    assert "there is no folder" in capsys.readouterr().err

@@ -81,6 +81,8 @@ def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert isinstance(views, Pictures)
             assert views.flip == 0, "no view is turned or mirrored: what removes the angle is the condition"
     assert len(list((tmp_path / "runs").iterdir())) == 3, "the seed that chose is not trained again"
+    with pytest.raises(SystemExit, match="was trained with --steps 2, not 3: choose another --out"):
+        main(["--out", str(tmp_path), "--dataset", str(SAMPLE), *small, "--steps", "3"])
 
 
 def test_the_page_has_the_settings_that_were_chosen() -> None:
@@ -96,6 +98,14 @@ def test_the_page_has_the_settings_that_were_chosen() -> None:
 
 def test_methods_have_as_many_choices() -> None:
     assert len({len(choices) for choices in CHOICES.values()}) == 1
+
+
+@pytest.mark.parametrize(("option", "words"), [("--json", "there is no folder"), ("--dataset", "there is no dataset")])
+def test_mistakes_are_told_before_the_work(option: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--out", str(tmp_path / "out"), option, str(tmp_path / "nowhere" / "result")])
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_too_few_rows(tmp_path: Path) -> None:

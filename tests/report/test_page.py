@@ -182,6 +182,22 @@ def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
     assert titles == ["leak of the age (linear R²)", "leak of the site (linear accuracy)"]
 
 
+def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
+    number = several_columns() | {"leakage": several_columns()["leakages"]["age"]}
+    del number["leakages"]
+    runs = [
+        RunView("a", evaluation={"encoder": number}, label="income", condition="age"),
+        RunView("b", evaluation={"encoder": categorical(0.9, 0.4, 0.5)}, label="smile", condition="site"),
+    ]
+    words, _, drawn = read(write_report(runs, tmp_path / "r.html"))
+    titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
+    assert titles == ["leak of the age (linear R²)", "leak of the site (linear accuracy)"]
+    page = (tmp_path / "r.html").read_text()
+    assert re.findall("<td>(age|site)</td>", page) == ["age", "site"]
+    assert "leak of the age" not in words
+    assert "income accuracy" not in words, "a heading is for both"
+
+
 def test_many_runs_stay_small(tmp_path: Path) -> None:
     runs = [make(f"run {seed}", "infonce" if seed % 2 else "fair-cclk", seed, 0.9, 0.5, 0.5, samples=1500) for seed in range(6)]
     assert write_report(runs, tmp_path / "r.html").stat().st_size < 5.25e6

@@ -103,7 +103,7 @@ def evaluate(
 
     Writes RUN/evaluation.json and shows it as a table.
     """
-    from cclk.cli.work import evaluate_run
+    from cclk.cli.work import evaluate_run, nouns
     from cclk.evaluation.table import evaluation_table
     from cclk.training.run import Run
 
@@ -112,9 +112,13 @@ def evaluate(
     opened = [Run(folder) for folder in runs]
     # Folders of the same name are told apart by their paths.
     alike = len({run.name for run in opened}) < len(opened)
-    found = {str(run.folder) if alike else run.name: evaluate_run(run, bootstrap, quiet) for run in opened}
+    named = {str(run.folder) if alike else run.name: run for run in opened}
+    found = {name: evaluate_run(run, bootstrap, quiet) for name, run in named.items()}
     if not quiet:
-        Console().print(evaluation_table(found, **_nouns(opened[0])))
+        called = {name: nouns(run) for name, run in named.items()}
+        labels = {words["label"] for words in called.values()}
+        conditions = {name: words["condition"] for name, words in called.items()}
+        Console().print(evaluation_table(found, label=labels.pop() if len(labels) == 1 else "label", condition=conditions))
 
 
 @app.command
@@ -157,12 +161,6 @@ app.command("cclk.cli.experiments:sweep")
 
 def _folder(settings: Settings) -> Path:
     return Path("runs") / f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
-
-
-def _nouns(run: Any) -> dict[str, str]:
-    from cclk.cli.work import nouns
-
-    return nouns(run)
 
 
 def _say(text: str, quiet: bool) -> None:

@@ -240,6 +240,8 @@ def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _U
     if kind == "attributes":
         cells = table.text(name, empty="")
         words = sorted({word.strip() for cell in present for word in cell.split(_SEPARATOR) if word.strip()})
+        if not words:
+            raise DataError(f"{table.path}, column {name!r} has no attributes at all: leave it out")
         place = {word: number for number, word in enumerate(words)}
         values = np.zeros((len(cells), len(words)))
         for row, cell in enumerate(cells):

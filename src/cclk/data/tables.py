@@ -85,7 +85,11 @@ class Table:
             if cell is not None:
                 if len(cell) != width:
                     raise DataError(f"{self.where(row + 1, name)} has {len(cell)} numbers and others {width}: all need the same")
-                values[row] = [np.nan if value is None else value for value in cell]
+                try:
+                    values[row] = [np.nan if value is None else value for value in cell]
+                except (TypeError, ValueError):
+                    told = f"{self.where(row + 1, name)} holds {cell!r}: a list must be of numbers"
+                    raise DataError(f"{told}; a set of attributes is text, words joined by ';'") from None
                 if (np.abs(values[row]) > _LARGEST).any():
                     raise DataError(f"{self.where(row + 1, name)} holds an infinite number: they must be finite")
         return values

@@ -87,25 +87,32 @@ def compare_in_words(
     return ", ".join(words)
 
 
-def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]], *, label: str = "label", condition: str = "condition") -> Table:
+def evaluation_table(
+    evaluations: Mapping[str, Mapping[str, Any]], *, label: str = "label", condition: str | Mapping[str, str] = "condition"
+) -> Table:
     """A table of one or several runs: accuracies and leaks of each representation, with their 95 % intervals.
 
     Args:
         evaluations: run name -> the content of its `evaluation.json`.
+        condition: what the condition is called; run name -> that, where each run has its own.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    several = any(part.get("leakages") for evaluation in evaluations.values() for part in evaluation.values() if isinstance(part, Mapping))
-    title = f"What is read of the {label}, and what leaks of {'each condition' if several else f'the {condition}'}"
-    table = Table(title=title, caption="on the test split; below each value, its 95 % interval", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    called = {run: condition if isinstance(condition, str) else condition[run] for run in evaluations}
+    parts = [part for evaluation in evaluations.values() for part in evaluation.values() if isinstance(part, Mapping)]
+    several = any(part.get("leakages") for part in parts) or len(set(called.values())) > 1
+    title = f"What is read of the {label}, and what leaks of {'each condition' if several else f'the {next(iter(called.values()))}'}"
+    caption = "on the test split; below each value, its 95 % interval"
+    # Columns of a user's table may have brackets in their names, which only a Text leaves alone.
+    table = Table(title=Text(title), caption=caption, box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, pad_edge=False)
     table.add_column("run,\nfeatures", overflow="fold")
-    table.add_column(f"{label}\nlinear", justify="right")
-    table.add_column(f"{label}\nkNN", justify="right")
+    table.add_column(Text(f"{label}\nlinear"), justify="right")
+    table.add_column(Text(f"{label}\nkNN"), justify="right")
     table.add_column("leak of", overflow="fold")
     for heading in ("\nlinear", "\nnon-linear", "beside the\nbaseline"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)  # an interval cut short could be taken for another
 
     def cell(text: str, measure: Mapping[str, float], factor: float, digits: int) -> Text:
         low, high = (f"{factor * measure[side]:,.{digits}f}" for side in ("low", "high"))
@@ -129,7 +136,7 @@ def evaluation_table(evaluations: Mapping[str, Mapping[str, Any]], *, label: str
     for run, evaluation in evaluations.items():
         for place, representation in enumerate(name for name in REPRESENTATIONS if name in evaluation):
             part = evaluation[representation]
-            for line, (name, leaks) in enumerate(leaks_of(part, condition).items()):
+            for line, (name, leaks) in enumerate(leaks_of(part, called[run]).items()):
                 table.add_row(
                     Text() if line else Text.assemble(("" if place else f"{run}\n", "bold"), representation),
                     Text() if line else share(look(part, "accuracy.linear")),

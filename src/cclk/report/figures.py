@@ -40,8 +40,7 @@ def run_colour(place: int) -> str:
 
 def planes(runs: Sequence[RunView]) -> dict[str, Figure]:
     """Condition column -> accuracy against its leak; a condition that is one whole has one figure."""
-    parts = [(run.evaluation or {}).get("encoder", {}) for run in runs]
-    columns = dict.fromkeys(name for part in parts for name in leaks_of(part, runs[0].condition))
+    columns = dict.fromkeys(name for run in runs for name in leaks_of((run.evaluation or {}).get("encoder", {}), run.condition))
     found = {name: plane(runs, name) for name in columns}
     return {name: figure for name, figure in found.items() if figure is not None}
 
@@ -51,7 +50,7 @@ def plane(runs: Sequence[RunView], column: str) -> Figure | None:
     points: list[tuple[int, str, Mapping[str, float], Mapping[str, float]]] = []
     for place, run in enumerate(runs):
         part = (run.evaluation or {}).get("encoder", {})
-        read, leaked = look(part, "accuracy.linear"), leak(leaks_of(part, runs[0].condition).get(column, {}), "linear")
+        read, leaked = look(part, "accuracy.linear"), leak(leaks_of(part, run.condition).get(column, {}), "linear")
         if read and leaked:
             points.append((place, leaked[0], leaked[1], read))
     if not points:
@@ -86,12 +85,13 @@ def plane(runs: Sequence[RunView], column: str) -> Figure | None:
         "hovertemplate": "everything read, nothing leaked<extra></extra>",
         "showlegend": False,
     }
-    first = runs[points[0][0]]
+    labels = {runs[place].label for place, *_ in points}
+    label = labels.pop() if len(labels) == 1 else "label"
     kind = "linear R²" if unit == "r2" else "linear accuracy"
     layout = {
         "xaxis": {"title": {"text": f"leak of the {_plain(column)} ({kind})"}, "range": [left, 1.05], "zeroline": True},
         "yaxis": {
-            "title": {"text": f"{_plain(first.label)} accuracy (%)"},
+            "title": {"text": f"{_plain(label)} accuracy (%)"},
             "range": [bottom, 100 + (100 - bottom) * 0.06],
             "zeroline": False,
         },

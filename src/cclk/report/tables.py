@@ -46,8 +46,10 @@ def settings_table(runs: Sequence[RunView]) -> str:
 
 def comparison_table(runs: Sequence[RunView]) -> str:
     """Accuracies and leaks of every run and representation, each with its interval, drawn on a track from 0 to 1."""
-    label, condition = escape(runs[0].label), escape(runs[0].condition)
-    several = any("leakages" in part for run in runs for part in (run.evaluation or {}).values() if isinstance(part, Mapping))
+    labels, conditions = {run.label for run in runs}, {run.condition for run in runs}
+    label, condition = escape(runs[0].label) if len(labels) == 1 else "label", escape(runs[0].condition)
+    parts_told = any("leakages" in part for run in runs for part in (run.evaluation or {}).values() if isinstance(part, Mapping))
+    several = parts_told or len(conditions) > 1
     of = '<th rowspan="2">condition</th><th colspan="2">leak</th>' if several else f'<th colspan="2">leak of the {condition}</th>'
     head = (
         f'<tr><th rowspan="2">run</th><th rowspan="2">features</th><th colspan="2">{label} accuracy</th>'
@@ -64,7 +66,7 @@ def comparison_table(runs: Sequence[RunView]) -> str:
             continue
         lines: list[str] = []
         for representation, part in parts:
-            found = leaks_of(part, runs[0].condition)
+            found = leaks_of(part, run.condition)
             high = len(found)
             start = f'<td rowspan="{high}">{representation}</td>'
             start += _cell(f"{label}, linear", "accuracy", look(part, "accuracy.linear"), high)

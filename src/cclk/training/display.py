@@ -19,8 +19,9 @@ class Display:
         self.console = Console(stderr=True, quiet=quiet)
         self.total, self.title, self.last = total, "", 0.0
         self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[told]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=self.console, disable=not self.console.is_terminal,
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
+            TextColumn("{task.fields[told]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            console=self.console, disable=not self.console.is_terminal,
         )  # fmt: skip
 
     def __enter__(self) -> Display:
@@ -31,11 +32,11 @@ class Display:
         self.progress.stop()
 
     def begin(self, title: str, start: int, data: str) -> None:
-        self.console.print(data, highlight=False, soft_wrap=True)
+        self._say(data)
         self.title, self.began, self.start = title, time.perf_counter(), start
         self.task = self.progress.add_task(title, total=self.total, completed=start, told="")
         if start:
-            self.console.print(f"{title}: going on from step {start}", highlight=False, soft_wrap=True)
+            self._say(f"{title}: going on from step {start}")
 
     def show(self, line: dict[str, Any]) -> None:
         told = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
@@ -46,6 +47,8 @@ class Display:
         if not self.console.is_terminal and (now - self.last > _LINE_EVERY or line["step"] == self.total):
             self.last = now
             left = (now - self.began) / max(line["step"] - self.start, 1) * (self.total - line["step"])
-            self.console.print(
-                f"{self.title}: step {line['step']}/{self.total}  {told}  {left:.0f} s left", highlight=False, soft_wrap=True
-            )
+            self._say(f"{self.title}: step {line['step']}/{self.total}  {told}  {left:.0f} s left")
+
+    def _say(self, text: str) -> None:
+        """As it is: categories and file names may have brackets, which would be taken for markup."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)

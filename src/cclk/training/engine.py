@@ -7,6 +7,7 @@ optimiser state and a step number, and a run that was killed ends in the same we
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from contextlib import closing, suppress
@@ -322,6 +323,7 @@ def _launch(settings: Settings) -> Any:
         raise RunError("training needs more than the loss library: pip install 'cclk[train]'") from error
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
     world = int(os.environ.get("WORLD_SIZE", devices)) if "LOCAL_WORLD_SIZE" in os.environ else devices
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would tell of its precision, wanted or not
     # Apple's MPS has no float64, which the conditional operator needs.
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     fabric = Fabric(
