@@ -113,6 +113,11 @@ def test_plane_puts_runs_where_they_are() -> None:
     assert (figure["data"][-1]["x"], figure["data"][-1]["y"]) == ([0], [100])
 
 
+def test_no_leak_of_a_category_is_guessing_the_most_frequent_one() -> None:
+    found = figures.planes([RunView("several", evaluation={"encoder": several_columns()})])
+    assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {"age": [0], "site": [0.1]}
+
+
 def test_curves_skip_what_was_not_logged_and_thin_long_ones() -> None:
     lines = [{"step": step, "loss": float("nan") if step < 3 else step, "note": "hello", "done": True} for step in range(10_000)]
     found = figures.curves([RunView("a", metrics=lines), RunView("b")])

@@ -48,10 +48,14 @@ def planes(runs: Sequence[RunView]) -> dict[str, Figure]:
 def plane(runs: Sequence[RunView], column: str) -> Figure | None:
     """Accuracy against the leak of one condition column, one point for each evaluated run; None if there is none."""
     points: list[tuple[int, str, Mapping[str, float], Mapping[str, float]]] = []
+    nothing = 0.0
     for place, run in enumerate(runs):
         part = (run.evaluation or {}).get("encoder", {})
-        read, leaked = look(part, "accuracy.linear"), leak(leaks_of(part, run.condition).get(column, {}), "linear")
+        leaks = leaks_of(part, run.condition).get(column, {})
+        read, leaked = look(part, "accuracy.linear"), leak(leaks, "linear")
         if read and leaked:
+            # Who knows nothing of a category still guesses the most frequent one.
+            nothing = (look(leaks, "leakage.baseline_accuracy") or {"value": 0.0})["value"]
             points.append((place, leaked[0], leaked[1], read))
     if not points:
         return None
@@ -77,7 +81,7 @@ def plane(runs: Sequence[RunView], column: str) -> Figure | None:
         "type": "scatter",
         "mode": "markers+text",
         "name": "ideal",
-        "x": [0],
+        "x": [nothing],
         "y": [100],
         "text": ["  ideal"],
         "textposition": "middle right",
