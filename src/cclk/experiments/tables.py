@@ -88,10 +88,10 @@ def _rows(cells: Sequence[Cell], result: Result) -> list[str]:
 
 
 def _curves(cells: Sequence[Cell], result: Result) -> list[str]:
-    """One line per method, one column per place on the axis; a table for the accuracy and one for each R^2."""
+    """One line per method, one column per place on the axis; a table for each accuracy and each R^2."""
     lines: list[str] = []
     for name in result["measures"]:
-        if name == "accuracy" or name.endswith("r2"):
+        if not name.endswith("mse"):
             lines += ["", *_curve(cells, name, result["axis"] or "value of the setting")]
     return lines[1:]
 
