@@ -55,7 +55,7 @@ def test_grey_pictures_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture
     arguments = ("--data", path, "--image", "path", "--condition", "age", "--encoder", "lenet5", "--data-dir", tmp_path)
     code, told = check(capsys, *arguments)
     assert code == 0
-    assert "the pictures seem to be grey: with --grey a smaller network will do" in told
+    assert "the pictures seem to be grey: --grey reads one channel instead of three" in told
     assert "--grey" not in check(capsys, *arguments, "--grey")[1]
 
 

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markdown import Markdown
 
+from cclk.cli.say import say
 from cclk.experiments import EXPERIMENTS, Pool, Size, experiment
 from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
@@ -29,6 +30,7 @@ from cclk.training.settings import SettingsError, load
 _RESULTS = Parameter(help="folder of the results files")
 _RUNS = Parameter(help="folder of the runs, which an interrupted grid goes on from")
 _WORKERS = Parameter(help="runs at a time; default: one per core, each with one thread, or one where there is a GPU")
+_PIPED_WIDTH = 160
 _QUIET = Parameter(negative="", help="show nothing but errors")
 
 
@@ -91,8 +93,7 @@ def results(
         out,
         render({name: found[name] for name in ordered}, pictures, out.read_text(encoding="utf-8") if out.exists() else None, out.parent),
     )
-    if not quiet:
-        Console(stderr=True).print(f"written: {out}", highlight=False)
+    say(f"written: {out}", quiet)
 
 
 def _block(content: Mapping[str, Any]) -> str:
@@ -148,13 +149,13 @@ def sweep(
         content = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)
     drawn = draw(content, results)
     _show(content, quiet)
-    if not quiet:
-        Console(stderr=True).print(f"written: {files.path_of(results, name, 'cpu')}, {', '.join(map(str, drawn))}", highlight=False)
+    say(f"written: {files.path_of(results, name, 'cpu')}, {', '.join(map(str, drawn))}", quiet)
 
 
 def _show(content: Mapping[str, Any], quiet: bool) -> None:
     if not quiet:
-        Console().print(Markdown(markdown(content)))
+        # Into a file tables go as wide as they are; a terminal has its own width.
+        Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(Markdown(markdown(content)))
 
 
 def _command(name: str, size: str, seeds: int | None) -> str:

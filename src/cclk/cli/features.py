@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Console
 
+from cclk.cli.say import say
 from cclk.features import FeatureError, build_extractor, extract, load_whole
 
 
@@ -51,8 +51,7 @@ def features(
         size=size, mean=mean, std=std,
     )  # fmt: skip
     extract(samples, extractor, out, batch_size=batch_size, quiet=quiet)
-    if not quiet:
-        Console(stderr=True).print(f"written: {out.resolve()}", highlight=False, soft_wrap=True)
+    say(f"written: {out.resolve()}", quiet)
 
 
 def _table(option: str, text: str | None) -> dict[str, Any]:

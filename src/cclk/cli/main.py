@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from rich.console import Console
 
 import cclk
+from cclk.cli.say import say
 from cclk.cli.tables import Table, table_settings
 from cclk.training.files import RunError
 from cclk.training.settings import METHODS, Settings, load, places, presets
@@ -89,7 +90,7 @@ def train(
     else:
         settings = load(config, preset, given)
         run = engine.train(settings, out or _folder(settings), command=shlex.join(["cclk", *sys.argv[1:]]), quiet=quiet)
-    _say(f"trained: {run.folder}; measure it with: cclk evaluate {run.folder}", quiet)
+    say(f"trained: {run.folder}; measure it with: cclk evaluate {run.folder}", quiet)
 
 
 @app.command
@@ -133,7 +134,7 @@ def report(
     from cclk.training.run import Run
 
     path = report_runs([Run(folder) for folder in runs], out)
-    _say(f"written: {path.resolve()}", quiet)
+    say(f"written: {path.resolve()}", quiet)
 
 
 @app.command
@@ -161,11 +162,6 @@ app.command("cclk.cli.experiments:sweep")
 
 def _folder(settings: Settings) -> Path:
     return Path("runs") / f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
-
-
-def _say(text: str, quiet: bool) -> None:
-    if not quiet:
-        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

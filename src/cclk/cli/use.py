@@ -9,6 +9,7 @@ import torch
 from cyclopts import Parameter
 from rich.console import Console
 
+from cclk.cli.say import say
 from cclk.training.files import RunError
 from cclk.training.trained import Format
 
@@ -43,8 +44,7 @@ def embed(
     if tuple(x.shape[1:]) != encoder.shape:
         raise RunError(f"samples of {data} have the shape {tuple(x.shape[1:])}, but {run} was trained on {encoder.shape}")
     write_embeddings(out, ids, encoder.width, _batches(encoder, x, batch_size, quiet))
-    if not quiet:
-        Console(stderr=True).print(f"written: {out}, {len(ids):,} rows of {encoder.width} features", highlight=False)
+    say(f"written: {out}, {len(ids):,} rows of {encoder.width} features", quiet)
 
 
 def export(
@@ -62,8 +62,7 @@ def export(
     from cclk.training.trained import export as write
 
     path = write(Run(run), format, out)
-    if not quiet:
-        Console(stderr=True).print(f"written: {path}", highlight=False)
+    say(f"written: {path}", quiet)
 
 
 def _batches(encoder: Any, x: Any, size: int, quiet: bool) -> Any:

@@ -83,7 +83,7 @@ def _pictures(dataset: Dataset) -> Iterator[Finding]:
         yield Finding("fine", f"all {total:,} pictures can be read")
         looked_at = dataset.train.x[torch.arange(min(_AT_A_TIME, len(dataset.train)))]
         if looked_at.shape[1] == 3 and bool((looked_at == looked_at[:, :1]).all()):
-            yield Finding("warning", "the pictures seem to be grey: with --grey a smaller network will do")
+            yield Finding("warning", "the pictures seem to be grey: --grey reads one channel instead of three")
 
 
 def _unreadable(x: StreamedPictures, rows: range) -> list[str]:

@@ -13,15 +13,17 @@ STUDIES: dict[str, dict[str, Overrides]] = {
     "batches": {"uniform": {"sampler": "uniform"}} | {f"groups of {group}": {"group": group} for group in (8, 16, 32, 64)},
     "batch size": {f"{size}": {"batch_size": size} for size in (128, 256, 512)},
     "queue of a momentum encoder": {f"{rows:,}": {"queue": rows, "ema": 0.5} for rows in (1024, 4096)},
-    "learning rate": {f"{lr:g}": {"lr": lr} for lr in (1e-3, 3e-3, 6e-3)},
+    "learning rate": {f"{lr:g}": {"lr": lr} for lr in (1e-3, 3e-3, 6e-3, 1e-2)},
     "warm-up, epochs": {f"{epochs}": {"warmup": epochs} for epochs in (0, 2)},
     "optimiser": {
         "AdamW": {},
         "AdamW without decay": {"weight_decay": 0.0},
+        "AdamW, decay 0.3": {"weight_decay": 0.3},
         "SGD": {"optimizer": "sgd", "lr": 0.1, "weight_decay": 1e-4},
         "LARS": {"optimizer": "lars", "lr": 1.5, "weight_decay": 1e-4},
     },
     "temperature": {f"{t:g}": {"temperature": t} for t in (0.05, 0.2, 0.5)},
+    "head between encoder and loss": {head: {"head": head} for head in ("linear-bn", "mlp", "linear", "none")},
     "crops": {f"{low:.0%} to 100 %": {"augmentation_options": {"crop": [low, 1.0]}} for low in (0.08, 0.25, 0.6)},
 }
 
