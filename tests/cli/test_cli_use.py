@@ -134,6 +134,13 @@ def test_export_by_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "export.onnx" in capsys.readouterr().err
 
 
+def test_a_path_with_brackets_is_told_as_it_is(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / ("[red] of a long name " * 5) / "encoder.safetensors"
+    target.parent.mkdir()
+    assert run("export", folder / "numbers", "--format", "safetensors", "--out", target) == 0
+    assert f"written: {target}\n" in capsys.readouterr().err
+
+
 def test_mistakes_are_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "t.csv"
     missing.write_text("path,s_1,s_2\nx.png,,3\n")

@@ -11,6 +11,7 @@ from made_up_results import HerePool
 
 from cclk.cli.main import main
 from cclk.experiments.sweep import DEFAULT, Knob, flat, sweep
+from cclk.training.run import Run, load_dataset
 from cclk.training.settings import SettingsError, load, presets
 
 
@@ -88,6 +89,28 @@ def test_a_plan_has_a_cell_for_every_value() -> None:
     ]
     assert (settings[3].train.epochs, settings[3].train.steps) == (2, None), "the knob holds"
     assert sweep("mine", knobs, {}, 1, "test").plan("cpu").split == "test"
+
+
+def test_batches_of_like_conditions_are_for_kernels_only() -> None:
+    knobs = [Knob("fair-cclk", "partners", (3,)), Knob("fair-infonce", "lr", (0.1,)), Knob("infonce", "lr", (0.1,))]
+    planned = sweep("mine", knobs, {"sampler": "local", "group": 8, "steps": 5}, 1, "validation").plan("cpu")
+    assert [(load(overrides=cell.settings).train.sampler, cell.settings["steps"]) for cell in planned.cells] == [
+        ("local", 5), ("auto", 5), ("auto", 5)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("holdout", "rows"), [((), 200), (("--holdout", "60"), 60)])
+def test_a_preset_that_holds_nothing_out_leaves_something_to_measure_on(
+    holdout: tuple[str, ...], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "whole.toml"
+    config.write_text('method = "fair-cclk"\n[data]\ndataset = "colordigits"\nholdout = 0\n[train]\nsteps = 1\nbatch_size = 16\n')
+    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    folders = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    assert main(["sweep", "--config", str(config), "--over", "infonce:lr=1e-3", *holdout, *folders, "--quiet"]) == 0
+    (run,) = (tmp_path / "runs").glob("*/*/settings.json")
+    assert len(load_dataset(Run(run.parent).settings).validation) == rows
+    assert main(["sweep", "--config", str(config), "--holdout", "0", *folders]) == 2, "told before anything runs"
 
 
 def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

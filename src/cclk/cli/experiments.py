@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -140,10 +140,12 @@ def sweep(
     target = files.path_of(results, name, "cpu")
     if target.exists():
         files.read(target)  # a file that is not an experiment's is not overwritten
+    split: Literal["test", "validation"] = "test" if test else "validation"
     common = flat(load(config, preset, others))
-    split = "test" if test else "validation"
+    if not test and "holdout" not in others and common.get("holdout") == 0:
+        del common["holdout"]  # a preset may train on everything, but here something has to be left to measure on
     planned = plan_sweep(name, [Knob.read(text) for text in over or DEFAULT], common, seeds, split)
-    check(load_dataset(load(config, preset, others)), LEAKS)  # before hours of training, not after
+    check(load_dataset(load(overrides=common)), LEAKS, split)  # before hours of training, not after
     command = shlex.join(["cclk", *sys.argv[1:]])
     with Pool(workers) as pool:
         content = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)

@@ -42,10 +42,8 @@ def measure(
 
     Looking at validation, a part of the training split chooses the probe's strength, and the test split is not touched.
     """
-    check(dataset, wanted)
+    check(dataset, wanted, split)
     reported = getattr(dataset, split)
-    if not len(reported):
-        raise ValueError(f"the {split} split of {dataset.name} is empty: hold some training rows out (--holdout)")
     held = dataset.validation if split == "test" else reported.subset(torch.arange(0))
     samples = [Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, reported)]
     leaks = any(PATHS[name].startswith("leakage") for name in wanted)
@@ -61,8 +59,10 @@ def measure(
     return values
 
 
-def check(dataset: Dataset, wanted: Sequence[Measure]) -> None:
+def check(dataset: Dataset, wanted: Sequence[Measure], split: Literal["test", "validation"]) -> None:
     """An error if what is wanted cannot be measured on this dataset, however well it is trained on."""
+    if not len(getattr(dataset, split)):
+        raise ValueError(f"the {split} split of {dataset.name} is empty: hold some training rows out (--holdout)")
     leak = next((name for name in wanted if PATHS[name].startswith("leakage")), None)
     if leak is None:
         return
