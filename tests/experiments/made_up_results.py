@@ -77,9 +77,10 @@ def cell(row: str, column: str, *measured: dict[str, float], **others: Any) -> d
 
 
 def result(*cells: dict[str, Any], measures: Sequence[str] = ("accuracy", "knn"), **others: Any) -> dict[str, Any]:
-    """A results file's content."""
+    """A results file's content, with as many seeds as its cells have runs."""
+    seeds = list(range(max((len(one["runs"]) for one in cells), default=1)))
     return {
         "experiment": "made-up", "size": "cpu", "title": "Made up", "source": "nowhere", "command": "cclk reproduce made-up --size cpu",
-        "version": "0.1", "torch": "2.0", "cores": 2, "note": "", "seeds": [0, 1], "split": "test", "measures": list(measures), "axis": "",
+        "version": "0.1", "torch": "2.0", "cores": 2, "note": "", "seeds": seeds, "split": "test", "measures": list(measures), "axis": "",
         "common": {}, "claims": [], "process_seconds": 5400, "cells": list(cells),
     } | others  # fmt: skip

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from cclk.experiments.grid import TUNING_SEEDS
 from cclk.experiments.job import Job
 from cclk.experiments.plan import score
 from cclk.experiments.results import key_of
+from cclk.training.run import Run
 
 GOOD = {"accuracy": 0.5, "knn": 0.25}
 TWO_CELLS = (
@@ -326,11 +328,88 @@ def test_a_damaged_results_file_is_told_before_anything_runs(tmp_path: Path) -> 
 
 def test_a_picture_needs_no_runs(tmp_path: Path) -> None:
     experiment = Experiment(
-        "drawn", "Drawn", "nowhere", lambda size: pytest.fail("planned"), picture=lambda size: {"panels": {}, "of": size}
+        "drawn",
+        "Drawn",
+        "nowhere",
+        lambda size: pytest.fail("planned"),
+        picture=lambda size, data_dir: {"panels": {}, "of": size, "in": data_dir},
     )
     found = go(experiment, FakePool(nothing_is_run), tmp_path)
-    assert found["picture"] == {"panels": {}, "of": "cpu"}
+    assert found["picture"] == {"panels": {}, "of": "cpu", "in": None}
     assert json.loads((tmp_path / "results" / "drawn.json").read_text()) == found
+
+    def where(size: str, data_dir: Path | None) -> dict[str, Any]:
+        return {"in": str(data_dir)}
+
+    experiment = Experiment("drawn", "Drawn", "nowhere", lambda size: pytest.fail("planned"), picture=where)
+    assert go(experiment, FakePool(nothing_is_run), tmp_path, overrides={"data_dir": "/data"})["picture"] == {"in": "/data"}
+
+
+def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
+    def answer(job: Job) -> dict[str, float]:
+        if "Fair" in job.title:
+            raise ValueError(f"{job.title}, seed {job.seed}: it has diverged")
+        return GOOD
+
+    class Failing(FakePool):
+        def _hand_out(self, job: Job, folder: Path) -> Future[Any]:
+            future: Future[Any] = Future()
+            try:
+                future.set_result(self.found(job, folder))
+            except ValueError as error:
+                future.set_exception(error)
+            return future
+
+    told = r"^Fair, digits, seed 0: it has diverged \(and 1 more of 4 runs failed; the others are kept\)$"
+    with pytest.raises(ValueError, match=told):
+        go(made(*reversed(TWO_CELLS)), Failing(answer), tmp_path)
+    kept = json.loads((tmp_path / "results" / "made-up.json").read_text())["cells"]
+    assert {cell["row"]: len(cell["runs"]) for cell in kept} == {"Fair": 0, "InfoNCE": 2}
+
+
+def test_two_processes_do_not_erase_each_others_results(tmp_path: Path) -> None:
+    experiment, begun = made(*TWO_CELLS), []
+
+    def answer(job: Job) -> dict[str, float]:
+        if not begun:
+            begun.append(job)
+            go(experiment, FakePool(lambda job: GOOD), tmp_path, only="Fair")  # another process, from beginning to end
+        return GOOD
+
+    found = go(experiment, FakePool(answer), tmp_path, only="InfoNCE")
+    assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
+    assert json.loads((tmp_path / "results" / "made-up.json").read_text()) == found
+
+
+def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:
+    experiment = made(*TWO_CELLS)
+    go(experiment, FakePool(lambda job: GOOD), tmp_path, command="first", seeds=3)
+    path = tmp_path / "results" / "made-up.json"
+    path.write_text(path.read_text().replace(f'"version": "{cclk.__version__}"', '"version": "old"', 1))
+    for seeds in (1, 3):
+        found = go(experiment, FakePool(nothing_is_run), tmp_path, command="second", seeds=seeds)
+        assert (found["command"], found["version"], found["seeds"]) == ("first", "old", [0, 1, 2])
+    found = go(experiment, FakePool(lambda job: GOOD), tmp_path, command="third", seeds=4)
+    assert (found["command"], found["version"], found["seeds"]) == ("third", cclk.__version__, [0, 1, 2, 3])
+
+
+def test_other_data_are_other_runs(tmp_path: Path) -> None:
+    for name in ("aa", "bb"):
+        pool = FakePool(lambda job: GOOD)
+        go(made(*TWO_CELLS, data=name), pool, tmp_path)
+        assert len(pool.ran) == 4
+        go(made(*TWO_CELLS, data=name), FakePool(nothing_is_run), tmp_path)
+
+
+def test_a_run_goes_on_where_its_data_are_now(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    settings = {**TINY, "method": "infonce"}
+    job = Job("a", {**settings, "data_dir": str(old)}, 0, "test", ("accuracy",))
+    moved = Job("a", {**settings, "data_dir": str(new)}, 0, "test", ("accuracy",))
+    assert job.key == moved.key
+    assert jobs.run(job, tmp_path / "runs") is not None
+    assert jobs.run(moved, tmp_path / "runs") is not None
+    assert Run(tmp_path / "runs" / job.key).settings.data.data_dir == new
 
 
 def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:
@@ -384,7 +463,7 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-@pytest.mark.parametrize("moment", ["start", "work"])
+@pytest.mark.parametrize("moment", ["start", "work", "kill"])
 def test_ctrl_c_on_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """Exit 130 and one line, nothing half-written, and the same command finishes what was begun."""
     begin = [sys.executable, "-m", "cclk", "reproduce", "insufficient", "--size", "smoke", "--workers", "1", "--quiet"]
@@ -394,7 +473,7 @@ def test_ctrl_c_on_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     result = tmp_path / "results" / "insufficient-smoke.json"
 
     def ready() -> bool:
-        if moment == "work":
+        if moment != "start":
             return result.exists()
         # The worker has been started and is still importing.
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -405,13 +484,16 @@ def test_ctrl_c_on_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         time.sleep(0.005)
     if moment == "start":
         time.sleep(0.4)
-    os.killpg(process.pid, signal.SIGINT)  # as the terminal does: everybody gets it
+    if moment == "kill":
+        os.kill(process.pid, signal.SIGTERM)  # by hand: the command hands it on
+    else:
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does: everybody gets it
     output, told = process.communicate(timeout=120)
     assert (process.returncode, output) == (130, "")
     assert told == "cclk: stopped; finished runs are kept and the others are saved: the same command goes on\n"
     assert not [path for path in tmp_path.rglob("*") if "draft" in path.name]
     before = {}
-    if moment == "work":
+    if moment != "start":
         before = {run["key"]: run for cell in json.loads(result.read_text())["cells"] for run in cell["runs"]}
         assert len(before) == 1
     else:

@@ -113,6 +113,49 @@ def test_a_preset_that_holds_nothing_out_leaves_something_to_measure_on(
     assert main(["sweep", "--config", str(config), "--holdout", "0", *folders]) == 2, "told before anything runs"
 
 
+def test_a_sweep_is_not_lost_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """More values go on with it; others want another name; data that changed are run anew."""
+    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    table, random = tmp_path / "table.npz", np.random.default_rng(0)
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--quiet"]
+    begin = [
+        "sweep",
+        "--dataset",
+        str(table),
+        "--encoder",
+        "mlp",
+        "--augmentation",
+        "vectors",
+        "--steps",
+        "1",
+        "--batch-size",
+        "16",
+        *folders,
+    ]
+    path = tmp_path / "results" / "sweep.json"
+
+    def keys(*values: str) -> list[str]:
+        assert main([*begin, "--over", f"infonce:lr={','.join(values)}"]) == 0
+        return [run["key"] for cell in json.loads(path.read_text())["cells"] for run in cell["runs"]]
+
+    def draw() -> None:
+        x, y = random.normal(size=(90, 3)).astype(np.float32), np.arange(90) % 2
+        np.savez(table, x=x, y=y, condition=random.normal(size=(90, 1)), split=np.repeat(["train", "validation", "test"], 30))
+
+    draw()
+    first = keys("1e-3")
+    assert keys("1e-3", "1e-2")[:1] == first
+    before = path.read_text()
+    assert main([*begin, "--over", "infonce:lr=1e-3"]) == 2
+    assert capsys.readouterr().err == f"cclk: {path} holds another sweep: keep both with --name, or delete it\n"
+    assert path.read_text() == before
+    draw()
+    assert not set(keys("1e-3", "1e-2")) & set(first)
+    assert main([*begin, "--test", "--name", "on-test", "--over", "infonce:lr=1e-3"]) == 0, "rows held out by the file itself stay so"
+    for name in ("fair", "fair-smoke", "weaksup-paper"):
+        assert main([*begin, "--name", name]) == 2
+
+
 def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     sites = tmp_path / "sites.npz"

@@ -93,9 +93,9 @@ def test_a_table_with_the_papers_figures_beside_ours() -> None:
     assert rows(text) == [
         ["method", "accuracy, %", "paper", "kNN accuracy, %"],
         ["InfoNCE", "85.0 ± 7.1", "84.1 ± 1.8", "70.0 ± 0.0"],
-        ["Fair", "95.0", "", "75.0"],
+        ["Fair (1 of 2 seeds)", "95.0", "", "75.0"],
         ["method", "accuracy, %", "kNN accuracy, %"],
-        ["InfoNCE", "50.0", "25.0"],
+        ["InfoNCE (1 of 2 seeds)", "50.0", "25.0"],
     ]
     assert "not run yet: Missing." in text
     lines = text.splitlines()

@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from cclk.cli.say import say
-from cclk.experiments import EXPERIMENTS, Pool, Size, experiment
+from cclk.data.fingerprint import fingerprint
+from cclk.experiments import EXPERIMENTS, SIZES, Pool, Size, experiment
 from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
 from cclk.experiments.measure import check
 from cclk.experiments.registry.recipes import LEAKS
-from cclk.experiments.sweep import DEFAULT, Knob, flat
+from cclk.experiments.sweep import DEFAULT, Knob, flat, goes_on
 from cclk.experiments.sweep import sweep as plan_sweep
 from cclk.experiments.tables import markdown
 from cclk.files import replace_text
@@ -57,6 +58,8 @@ def reproduce(
     chosen = list(EXPERIMENTS) if names == ["all"] else names
     found = [experiment(name) for name in chosen]
     _positive(seeds=seeds, workers=workers)
+    if only and len(found) > 1:  # what one has, another need not have; if none does, the first tells so
+        found = [one for one in found if one.plan(size).having(only)] or found[:1]
     with Pool(workers) as pool:
         for one in found:
             content = run_grid(
@@ -131,21 +134,25 @@ def sweep(
     `cclk sweep --preset colormnist-fair --over fair-cclk:partners=1.5,3,12 --over infonce:lr=3e-4,1e-3`
 
     The knob that trades accuracy for leakage is `partners`: how many like samples the median anchor of Fair-CCLK is compared with.
-    Few: the condition goes, as far as batch and noise allow. Nearly all of the batch: plain InfoNCE. Writes RESULTS/NAME.json and
-    RESULTS/NAME.svg.
+    Few: the condition goes, as far as batch and noise allow. Nearly all of the batch: plain InfoNCE. (It is told for random batches: in
+    batches of like samples, --sampler local, there are more of them.) Beside it, unless you say otherwise with --over, Fair-InfoNCE and
+    InfoNCE over their learning rates. Writes RESULTS/NAME.json and RESULTS/NAME.svg.
     """
     _positive(seeds=seeds, workers=workers)
-    if name in EXPERIMENTS:
-        raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
     target = files.path_of(results, name, "cpu")
-    if target.exists():
-        files.read(target)  # a file that is not an experiment's is not overwritten
+    if target in [files.path_of(results, taken, size) for taken in EXPERIMENTS for size in SIZES]:
+        raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
     common = flat(load(config, preset, others))
     if not test and "holdout" not in others and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on everything, but here something has to be left to measure on
-    planned = plan_sweep(name, [Knob.read(text) for text in over or DEFAULT], common, seeds, split)
-    check(load_dataset(load(overrides=common)), LEAKS, split)  # before hours of training, not after
+    knobs = [Knob.read(text) for text in over or DEFAULT]
+    plan_sweep(name, knobs, common, seeds, split)  # what is wrong with settings is told before data are read
+    dataset = load_dataset(load(overrides=common))
+    check(dataset, LEAKS, split)  # before hours of training, not after
+    planned = plan_sweep(name, knobs, common, seeds, split, fingerprint(dataset))
+    if target.exists() and not goes_on(files.read(target), planned.plan("cpu")):
+        raise SettingsError(f"{target} holds another sweep: keep both with --name, or delete it")
     command = shlex.join(["cclk", *sys.argv[1:]])
     with Pool(workers) as pool:
         content = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)

@@ -40,4 +40,10 @@ class GridDisplay:
         self.progress.advance(self.task)
         done, total = int(self.progress.tasks[0].completed), int(self.progress.tasks[0].total or 0)
         told = "  ".join(f"{name} {value:.3f}" for name, value in measures.items() if not name.endswith("mse"))
-        self.console.print(f"{self.title} {done}/{total}: {title}, seed {seed}: {told}  ({seconds:.0f} s)", highlight=False, soft_wrap=True)
+        self.console.print(
+            f"{self.title} {done}/{total}: {title}, seed {seed}: {told}  ({seconds:.0f} s)", markup=False, highlight=False, soft_wrap=True
+        )
+
+    def failed(self, why: str) -> None:
+        self.progress.advance(self.task)
+        self.console.print(f"{self.title}: {why}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -49,7 +49,8 @@ def reproduce(
         "version": cclk.__version__, "torch": torch.__version__, "cores": os.cpu_count(),
     }  # fmt: skip
     if experiment.picture is not None:
-        content = about | {"picture": experiment.picture(size)}
+        where = (overrides or {}).get("data_dir")
+        content = about | {"picture": experiment.picture(size, Path(str(where)) if where else None)}
         results.write(path, content)
         return content
     plan = experiment.plan(size)
@@ -57,9 +58,7 @@ def reproduce(
     with GridDisplay(f"{experiment.name}, {size}", quiet) as display:
         for stage in (grid.tuning, grid.final):
             pool.run(stage(), runs_folder / f"{experiment.name}-{size}", grid.keep, display)
-    content = grid.content()
-    results.write(path, content)
-    return content
+    return grid.write()
 
 
 class _Grid:
@@ -71,8 +70,10 @@ class _Grid:
         self.experiment, self.plan, self.about, self.path = experiment, plan, about, path
         self.seeds, self.overrides, self.only = seeds, overrides, only
         self.found = results.finished_runs(path.parent)
+        self.before = results.read(path) if path.exists() else {}
         # Fewer seeds asked for than are there already: they stay.
-        self.shown = max(seeds, len(results.read(path).get("seeds", ()))) if path.exists() else seeds
+        self.shown = max(seeds, len(self.before.get("seeds", ())))
+        self.ran = False
 
     def tuning(self) -> list[Job]:
         """The choices not tried yet, those that another cell's choice depends on included."""
@@ -83,7 +84,7 @@ class _Grid:
         return [job for cell in self._asked() for job in self._seeds(cell, self.seeds) if not self._known(job)]
 
     def _asked(self) -> list[Cell]:
-        found = [cell for cell in self.plan.cells if self.only in f"{cell.row}, {cell.column}"]
+        found = self.plan.having(self.only)
         if not found:
             names = dict.fromkeys(f"{cell.row}, {cell.column}" for cell in self.plan.cells)
             raise ValueError(f"--only {self.only!r} is in none of the cells of {self.experiment.name}: {'; '.join(names)}")
@@ -91,13 +92,21 @@ class _Grid:
 
     def keep(self, job: Job, found: dict[str, Any]) -> None:
         self.found[job.key] = found
-        results.write(self.path, self.content())
+        self.ran = True
+        self.write()
+
+    def write(self) -> dict[str, Any]:
+        """The result so far, into its file. What another process has put there meanwhile stays."""
+        self.found = results.finished_runs(self.path.parent) | self.found
+        content = self.content()
+        results.write(self.path, content)
+        return content
 
     def content(self) -> dict[str, Any]:
         """The result so far."""
         cells = [self._told(cell) for cell in self.plan.cells]
         every = {run["key"]: run for cell in cells for run in [*cell["tuning"], *cell["runs"]]}
-        return self.about | {
+        return self._about() | {
             "note": self.plan.note,
             "seeds": list(range(self.shown)),
             "split": self.plan.split,
@@ -108,6 +117,11 @@ class _Grid:
             "process_seconds": round(sum(run["train_seconds"] + run["measure_seconds"] for run in every.values())),
             "cells": cells,
         }
+
+    def _about(self) -> dict[str, Any]:
+        """By which command and version; one that adds nothing does not put its name to the work of another."""
+        theirs = ("version", "torch", "cores", "command") if not self.ran else ("command",) if self.seeds < self.shown else ()
+        return self.about | {name: self.before[name] for name in theirs if name in self.before}
 
     def _told(self, cell: Cell) -> dict[str, Any]:
         told: dict[str, Any] = {"row": cell.row, "column": cell.column}
@@ -128,7 +142,7 @@ class _Grid:
             for seed in range(TUNING_SEEDS):
                 settings = {**self.plan.common, **cell.settings, **choice, **self.overrides}
                 title = f"{cell.row}, {cell.column}, choice {number + 1} of {len(cell.choices)}"
-                yield Job(title, settings, seed, "validation", self.plan.measures, choice=number)
+                yield Job(title, settings, seed, "validation", self.plan.measures, choice=number, data=self.plan.data)
 
     def _chosen(self, cell: Cell) -> int | None:
         """The number of the best choice once all were tried; the first of equals."""
@@ -158,11 +172,11 @@ class _Grid:
     def _seeds(self, cell: Cell, seeds: int) -> Iterator[Job]:
         best = self._chosen_settings(cell)
         # What was held out for choosing is trained on in the end, by every method, unless something still looks at it.
-        whole = {"holdout": 0} if self.plan.split == "test" and not self.plan.watch else {}
+        whole = {"holdout": 0} if self.plan.whole and self.plan.split == "test" and not self.plan.watch else {}
         for seed in range(seeds):
             settings = {**self.plan.common, **cell.settings, **best, **whole, **self.overrides}
             where = cell.column if cell.x is None else f"{cell.column}, {cell.x:g}"
-            yield Job(f"{cell.row}, {where}", settings, seed, self.plan.split, self.plan.measures, self.plan.watch)
+            yield Job(f"{cell.row}, {where}", settings, seed, self.plan.split, self.plan.measures, self.plan.watch, data=self.plan.data)
 
     def _known(self, job: Job) -> bool:
         run = self.found.get(job.key)

@@ -19,6 +19,7 @@ from cclk.experiments.measure import Embed, Measure, measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import key_of
 from cclk.training import engine
+from cclk.training.files import read_json, write_json
 from cclk.training.memory import give_back
 from cclk.training.run import SETTINGS, Run, load_dataset
 from cclk.training.settings import load
@@ -37,10 +38,12 @@ class Job:
     watch: int = 0
     choice: int | None = None
     """Which of the cell's choices this run tries."""
+    data: str = ""
+    """The fingerprint of data that may change."""
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", key_of(self.settings, self.split, self.seed))
+        object.__setattr__(self, "key", key_of(self.settings, self.split, self.seed, self.data))
 
 
 _stopped: list[int] = []
@@ -85,6 +88,7 @@ def _run(job: Job, folder: Path) -> dict[str, Any]:
     settings = load(overrides={**job.settings, "seed": job.seed})
     watch = _watch(job, load_dataset(settings)) if job.watch else None
     if (place / SETTINGS).exists():
+        _data_are_in(settings.data.data_dir, place)
         done = engine.resume(place, quiet=True, watch=watch)
     else:
         done = engine.train(settings, place, command="cclk reproduce", quiet=True, watch=watch)
@@ -100,6 +104,15 @@ def _run(job: Job, folder: Path) -> dict[str, Any]:
         found["curve"] = curve
     found["train_seconds"], found["measure_seconds"] = round(trained - began, 1), round(time.perf_counter() - trained, 1)
     return found
+
+
+def _data_are_in(folder: Path | None, place: Path) -> None:
+    """Data may have moved since a run was begun."""
+    begun = read_json(place / SETTINGS)
+    told = None if folder is None else str(folder)
+    if begun["data"]["data_dir"] != told:
+        begun["data"]["data_dir"] = told
+        write_json(place / SETTINGS, begun)
 
 
 def _watch(job: Job, dataset: Dataset) -> Watch:

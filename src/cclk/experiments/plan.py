@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from cclk.experiments.measure import Measure
@@ -59,6 +60,14 @@ class Plan:
     """Steps between looks at the validation split on the way; 0 for none."""
     note: str = ""
     """What differs from the paper at this size."""
+    whole: bool = True
+    """Runs measured on test train on what was held out for choosing too."""
+    data: str = ""
+    """The fingerprint of data that may change, such as a file of the user's own: runs on other data are other runs."""
+
+    def having(self, text: str) -> list[Cell]:
+        """The cells with this in "row, column"."""
+        return [cell for cell in self.cells if text in f"{cell.row}, {cell.column}"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,8 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     axis: str = ""
     """What `Cell.x` is."""
-    picture: Callable[[Size], dict[str, Any]] | None = None
-    """For a figure that needs no training: what it shows."""
+    picture: Callable[[Size, Path | None], dict[str, Any]] | None = None
+    """For a figure that needs no training: what it shows, made of data in this folder."""
 
 
 def score(measures: Mapping[str, float]) -> float:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _GO_ON = "finished runs are kept and the others are saved: the same command goes
 class Pool:
     """Worker processes, by default one per core, each with one thread, or one where there is a GPU.
 
-    A signal lets the jobs under way save themselves, and drops the others.
+    A signal lets the jobs under way save themselves, and drops the others. A job that cannot be done does not keep the others from it.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -45,9 +46,14 @@ class Pool:
     def run(self, todo: Sequence[Job], folder: Path, keep: Callable[[Job, dict[str, Any]], None], display: GridDisplay) -> None:
         """Run jobs in folders of their own under `folder`; each result is given to `keep` as soon as it is there."""
         waiting, under_way = list({job.key: job for job in todo}.values()), dict[Future[Any], tuple[Job, float]]()
+        failed: list[ValueError] = []
+        told = False
         display.begin(len(waiting))
-        with noted_signals() as interrupted:  # they reach the workers too, which save their runs
+        with noted_signals() as interrupted:  # Ctrl-C reaches the workers too, which save their runs
             while (waiting and not interrupted) or under_way:
+                if signal.SIGTERM in interrupted and not told:
+                    told = True
+                    _tell_workers()
                 while waiting and not interrupted and len(under_way) < self.workers:
                     job = waiting.pop(0)
                     under_way[self._hand_out(job, folder)] = (job, time.perf_counter())
@@ -61,6 +67,10 @@ class Pool:
                         if not interrupted:
                             raise ValueError(f"the process of {job.title}, seed {job.seed} was killed (out of memory?): {_GO_ON}") from None
                         found = None
+                    except ValueError as error:
+                        failed.append(error)
+                        display.failed(str(error))
+                        continue
                     if found is None:
                         interrupted.append(signal.SIGINT)
                     else:
@@ -68,6 +78,9 @@ class Pool:
                         display.finished(job.title, job.seed, found["measures"], time.perf_counter() - began)
         if interrupted:
             raise Stopped(f"stopped; {_GO_ON}")
+        if failed:
+            more = f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)" if len(failed) > 1 else ""
+            raise ValueError(f"{failed[0]}{more}") from failed[0]
 
     def _hand_out(self, job: Job, folder: Path) -> Future[Any]:
         """The first job starts the workers, who would die of a Ctrl-C before they know what to do with it: it waits for them."""
@@ -76,3 +89,11 @@ class Pool:
             return self.pool.submit(jobs.run, job, folder)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _tell_workers() -> None:
+    """A SIGTERM comes to this process alone if it is sent by hand."""
+    for process in multiprocessing.active_children():
+        if process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)

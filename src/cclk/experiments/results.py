@@ -23,10 +23,10 @@ def path_of(folder: Path, name: str, size: Size) -> Path:
     return folder / (f"{name}.json" if size == "cpu" else f"{name}-{size}.json")
 
 
-def key_of(settings: Mapping[str, object], split: str, seed: int) -> str:
-    """A name for one run and where it is measured: the same settings, split and seed have the same key, wherever the data lie."""
+def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = "") -> str:
+    """A name for one run and where it is measured: the same settings, split, seed and data have the same key, wherever the data lie."""
     told = {name: value for name, value in settings.items() if name != "data_dir"}
-    text = json.dumps([told, split, seed], sort_keys=True, default=str)
+    text = json.dumps([told, split, seed, *([data] if data else [])], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
 from cclk.experiments.registry.recipes import LEAKS
+from cclk.experiments.results import key_of
 from cclk.training.settings import METHODS, Section, Settings, SettingsError, load
 
-DEFAULT = ("fair-cclk:partners=1.5,3,6,12,48,192", "fair-infonce:clusters=3,5,10,15,20", "infonce:temperature=0.05,0.1,0.2,0.5")
-"""How far Fair-CCLK looks for partners, from the nearest only to nearly everyone (which is InfoNCE); beside it the others' own knobs."""
+DEFAULT = ("fair-cclk:partners=1.5,3,12,48,192", "fair-infonce:lr=1e-5,1e-4,1e-3,6e-3", "infonce:lr=1e-5,1e-4,1e-3,6e-3")
+"""How far Fair-CCLK looks for partners, from the nearest only to nearly everyone (which is InfoNCE); the others over their rate, for
+the one that suits Fair-CCLK would ruin them."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,22 @@ class Knob:
         return cls(method, setting, tuple(found))
 
 
-def sweep(name: str, knobs: Sequence[Knob], common: Overrides, seeds: int, split: str) -> Experiment:
-    """The experiment of a sweep; wrong settings are told before anything runs."""
+def sweep(name: str, knobs: Sequence[Knob], common: Overrides, seeds: int, split: str, data: str = "") -> Experiment:
+    """The experiment of a sweep over data of this fingerprint; wrong settings are told before anything runs."""
     cells = []
     for knob in knobs:
         for value in knob.values:
             settings = {**_suited(common, knob.method), "method": knob.method, knob.setting: value}
             load(overrides=settings)
             cells.append(Cell(f"{knob.method} ({knob.setting})", "accuracy against leakage", settings, x=value))
-    plan = Plan(tuple(cells), seeds, measures=LEAKS, split="test" if split == "test" else "validation")
+    plan = Plan(tuple(cells), seeds, measures=LEAKS, split="test" if split == "test" else "validation", whole=False, data=data)
     return Experiment(name, "The frontier of accuracy and leakage", "beyond the paper", lambda size: plan)
+
+
+def goes_on(before: Mapping[str, Any], plan: Plan) -> bool:
+    """Whether a plan has all that a result holds, so that nothing of it is lost."""
+    planned = {key_of(cell.settings, cell.row, 0) for cell in plan.cells}
+    return before["split"] == plan.split and all(key_of(cell["settings"], cell["row"], 0) in planned for cell in before.get("cells", ()))
 
 
 def _suited(common: Overrides, method: str) -> Overrides:

@@ -83,8 +83,13 @@ def _rows(cells: Sequence[Cell], result: Result) -> list[str]:
             shown.append(told(values(cell, name), name))
             if name in published:
                 shown.append(_published(cell, name))
-        lines.append(f"| {cell['row']} | " + " | ".join(shown) + " |")
+        lines.append(f"| {cell['row']}{_fewer(cell, result)} | " + " | ".join(shown) + " |")
     return lines
+
+
+def _fewer(cell: Cell, result: Result) -> str:
+    """How many seeds a cell has, if not all that the result speaks of."""
+    return "" if len(cell["runs"]) == len(result["seeds"]) else f" ({len(cell['runs'])} of {len(result['seeds'])} seeds)"
 
 
 def _curves(cells: Sequence[Cell], result: Result) -> list[str]:
@@ -92,16 +97,17 @@ def _curves(cells: Sequence[Cell], result: Result) -> list[str]:
     lines: list[str] = []
     for name in result["measures"]:
         if not name.endswith("mse"):
-            lines += ["", *_curve(cells, name, result["axis"] or "value of the setting")]
+            lines += ["", *_curve(cells, name, result)]
     return lines[1:]
 
 
-def _curve(cells: Sequence[Cell], name: Measure, axis: str) -> list[str]:
-    places = sorted({cell["x"] for cell in cells})
+def _curve(cells: Sequence[Cell], name: Measure, result: Result) -> list[str]:
+    places, axis = sorted({cell["x"] for cell in cells}), result["axis"] or "value of the setting"
     lines = [f"| {WORDS[name]}; {axis} | " + " | ".join(f"{x:,g}" for x in places) + " |", "|---" * (len(places) + 1) + "|"]
     for row in dict.fromkeys(cell["row"] for cell in cells):
         here = {cell["x"]: cell for cell in cells if cell["row"] == row}
-        lines.append(f"| {row} | " + " | ".join(told(values(here[x], name), name) if x in here else "" for x in places) + " |")
+        shown = (told(values(here[x], name), name) + _fewer(here[x], result) if x in here else "" for x in places)
+        lines.append(f"| {row} | " + " | ".join(shown) + " |")
         if any(name in cell["paper"] for cell in here.values()):
             lines.append(f"| {row}, paper | " + " | ".join(_published(here[x], name) if x in here else "" for x in places) + " |")
     return lines

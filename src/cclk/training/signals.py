@@ -9,11 +9,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """The signals that came, in a list that fills as they do; a second one ends everything at once."""
+    """The signals that came, in a list that fills as they do; a second Ctrl-C ends everything at once.
+
+    A second SIGTERM does not: schedulers send it to a parent and its children, and the parent hands it on.
+    """
     caught: list[int] = []
 
     def note(signum: int, _: object) -> None:
-        if caught:
+        if caught and signum == signal.SIGINT:
             raise KeyboardInterrupt
         caught.append(signum)
 

@@ -8,7 +8,7 @@ from cclk.experiments.plan import Experiment
 
 EXPERIMENTS = (
     "weaksup", "weaksup-kernels", "weaksup-bandwidth", "insufficient",
-    "fair", "fair-kernels", "fair-clusters", "fair-recipe",
+    "fair", "fair-kernels", "fair-clusters", "fair-recipe", "fair-long",
     "hardneg", "hardneg-kernels", "weights",
 )  # fmt: skip
 """The names of the experiments."""

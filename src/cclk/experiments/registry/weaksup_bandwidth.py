@@ -27,7 +27,7 @@ def plan(size: Size) -> Plan:
     shared: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "standardise": False}
     if size == "paper":
         cells = [Cell(FIXED, "CUB", {**CUB, **shared, **sigma(x)}, x=x, paper={"accuracy": figure}) for x, figure in PAPER.items()]
-        cells += [Cell(AUTO, "CUB", {**CUB, **shared}, x=x) for x in (1.0, 1000.0)]
+        cells += [Cell(AUTO, "CUB", {**CUB, **shared, "condition_scale": round(x**-0.5, 6)}, x=x) for x in (1.0, 1000.0)]
         return Plan(tuple(cells), seeds=3)
     column, base, options, scales = (
         ("digits, seven segments", DIGITS_SMOKE, {"segments": True}, (1e-3, 1e3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,9 +14,9 @@ from cclk.experiments.plan import Experiment, Plan, Size
 SHOWN = 24
 
 
-def picture(size: Size) -> dict[str, Any]:
+def picture(size: Size, data_dir: Path | None = None) -> dict[str, Any]:
     """Kernel and weights of a few colours, sorted by their brightness, in each way of making weights."""
-    dataset = data.load("colordigits" if size == "smoke" else "colormnist")
+    dataset = data.load("colordigits" if size == "smoke" else "colormnist", data_dir=data_dir)
     colours = dataset.train.condition[:SHOWN]
     colours = colours[colours.sum(dim=1).argsort()]
     kernel = kernels.RBF(length_scale="auto")
