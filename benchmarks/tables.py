@@ -53,9 +53,9 @@ def _cell(row: dict[str, Any] | None, first: bool) -> str:
 
 
 def demo() -> str:
-    """Digit accuracy and colour leakage of the two encoders of the demo, mean and spread over seeds."""
+    """Digit accuracy and colour leakage of the encoders of the demo, mean and spread over seeds."""
     result = json.loads((ROOT / "results" / "demo-digits.json").read_text())
-    names = {"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, told to ignore the colour"}
+    names = {"untrained": "no training", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, told to ignore the colour"}
     columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
     lines = ["| encoder, test split | digit, linear probe | digit, kNN | colour R², linear | colour R², non-linear |", "|---" * 5 + "|"]
     for preset, evaluations in result["evaluations"].items():
@@ -90,7 +90,10 @@ def step() -> str:
             f"| {row['encoder']} | {row['bare_milliseconds']:,.0f} ms | {row['infonce_step_to_bare']:.2f} "
             f"| {row['fair_step_to_bare']:.2f} | {row['fair_step_to_infonce_step']:.2f} |"
         )
-    what = "A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare network on ready tensors."
+    what = (
+        "A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare network on ready tensors. "
+        "Differences of a few per cent are noise."
+    )
     return "\n".join([*lines, "", f"{what} `{result['command']}`, cclk {result['version']}, {result['cores']} cores."])
 
 
@@ -106,7 +109,13 @@ def colormnist() -> str:
         if cell not in clusters or cell is best:
             name = cell["row"] + (f" (the best of {len(clusters)})" if cell is best else "")
             lines.append(f"| {name} | " + " | ".join(told(values(cell, measure), measure) for measure in measures) + " |")
-    how = f"LeNet-5, 1,175 steps of 256; {len(cells[0]['runs'])} seeds, all methods tuned alike on held-out digits"
+    first, *others = [cell["choices"] for cell in cells if cell["choices"]]
+    if any(choices != first for choices in others):
+        raise ValueError("results/fair.json: methods did not choose among the same settings, but the table says that they did")
+    how = (
+        f"LeNet-5, 1,175 steps of 256; {len(cells[0]['runs'])} seeds; each method chose among the same {len(first)} settings on held-out "
+        'digits; Fair-CCLK with `weights="nw"` and batches of like colours (`--sampler local`)'
+    )
     return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}; [all results](docs/results.md)."])
 
 
@@ -137,10 +146,11 @@ def manifest() -> str:
     result = json.loads((ROOT / "results" / "benchmark-manifest.json").read_text())
     held, looked = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
     return (
-        f"A table of {result['rows']:,} rows, which name {result['pictures']} pictures, trains with {result['above_idle_mib']:,} MiB above "
-        "a process that only imported torch. "
-        f"A step of LeNet-5 takes {held:.2f} times as long as with all pictures in memory; {looked:.1f} times in the first epoch, if no "
-        f"file is met twice and all are still to be decoded (`{result['command']}`, {result['cores']} cores, cclk {result['version']})."
+        f"Training from a table of {result['rows']:,} rows ({result['pictures']} distinct pictures) takes {result['above_idle_mib']:,} MiB "
+        "more than a process that has only imported torch. "
+        f"A LeNet-5 step takes {held:.2f} times as long as with all pictures in memory, and {looked:.1f} times while every picture still "
+        "has to be decoded (first epoch, every file met once). "
+        f"`{result['command']}`, {result['cores']} cores, cclk {result['version']}."
     )
 
 

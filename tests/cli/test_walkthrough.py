@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from pathlib import Path
-from string import Template
 
 import numpy as np
 import onnxruntime
@@ -25,17 +24,20 @@ FEWER = {"--steps": "3"}
 
 
 def commands() -> list[list[str]]:
-    """The commands of the section, with the shell variable filled in."""
+    """The commands of the section, with the shell's array filled in."""
     section = README.read_text().partition("### Your own table")[2].partition("\n### ")[0]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     assert block
-    variables, found = {}, []
+    arrays: dict[str, list[str]] = {}
+    found = []
     for line in block[1].splitlines():
-        words = shlex.split(Template(line).safe_substitute(variables), comments=True)
-        name, equals, value = words[0].partition("=")
-        if equals:
-            variables[name] = value
+        if array := re.fullmatch(r"(\w+)=\((.*)\)", line):
+            arrays[array[1]] = shlex.split(array[2])
         else:
+            words: list[str] = []
+            for word in shlex.split(line, comments=True):
+                use = re.fullmatch(r"\$\{(\w+)\[@\]\}", word)
+                words += arrays[use[1]] if use else [word]
             assert words[0] == "cclk"
             found.append(words[1:])
     return found

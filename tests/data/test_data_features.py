@@ -103,7 +103,9 @@ def test_what_is_wrong_with_a_file_is_one_line(data_dir: Path, tmp_path: Path, c
 
 def test_files_that_are_no_npz(data_dir: Path, tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
-    with pytest.raises(DataError, match=r"there is no file of features .* make it with cclk features"):
+    with pytest.raises(
+        DataError, match=r"there is no file of features .* make it with cclk features DATASET --encoder ENCODER --out .*lists encoders\)$"
+    ):
         data.load("cifar10", data_dir=data_dir, features=path)
     path.write_text("features")
     with pytest.raises(DataError, match=r"it is not an \.npz file, or cut short"):

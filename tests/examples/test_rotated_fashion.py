@@ -88,11 +88,11 @@ def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_page_has_the_settings_that_were_chosen() -> None:
     text = (ROOT / "docs" / "pictures.md").read_text()
     result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
-    assert f'columns="--data rotated/rotated.csv {" ".join(COLUMNS)}"' in text
+    assert f"columns=(--data rotated/rotated.csv {' '.join(COLUMNS)})" in text
     for method, told in result["methods"].items():
         options = told["settings"] | {"steps": result["settings"]["steps"], "warmup": result["settings"]["warmup"]}
         spelt = " ".join(f"--{name} {value}" for name, value in options.items())
-        assert f"cclk train $columns --method {method} {spelt} --out" in text
+        assert f'cclk train "${{columns[@]}}" --method {method} {spelt} --out' in text
         assert [one["settings"] for one in sorted(told["tried"], key=lambda one: one["number"])] == CHOICES[method]
 
 

@@ -213,8 +213,11 @@ class Clip(nn.Module):
 
 @pytest.mark.parametrize("size", [12, (12, 12)])
 def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int]) -> None:
-    def create_model(name: str, pretrained: str) -> Clip:
-        if (name, pretrained) != ("ViT-B-32", "openai"):
+    quick: dict[str, bool] = {}
+
+    def create_model(name: str, pretrained: str, force_quick_gelu: bool = False) -> Clip:
+        quick[pretrained] = force_quick_gelu
+        if name != "ViT-B-32":
             raise RuntimeError("no such model\nchoose another")
         return Clip(size)
 
@@ -225,6 +228,8 @@ def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int])
     extractor = build("open_clip:ViT-B-32/openai")
     torch.testing.assert_close(extractor(even), torch.tensor([[0.2, 0.0, -0.05]] * 2), rtol=1e-4, atol=1e-6)
     assert extractor.prepare.interpolation == "bicubic"
+    build("open_clip:ViT-B-32/laion2b_s34b_b79k")
+    assert quick == {"openai": True, "laion2b_s34b_b79k": False}, "OpenAI's weights are for QuickGELU"
     given = build("open_clip:ViT-B-32/openai", mean=[0.0], std=[0.1])
     torch.testing.assert_close(given(even[:, :1]), torch.full((2, 3), 2.0))
     with pytest.raises(FeatureError, match=r"open_clip cannot give ViT-B-16 with the weights openai: no such model$"):

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from cclk import augment
 from cclk.training.settings import METHODS, SettingsError, load, places, presets
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_presets_are_valid_and_named_after_their_data() -> None:
     assert {"digits-infonce", "digits-fair", "colormnist-infonce", "colormnist-fair"} <= set(presets())
     for name in presets():
         load(preset=name)
+
+
+@pytest.mark.parametrize(("preset", "row"), [("colormnist-infonce", "InfoNCE"), ("colormnist-fair", "Fair-CCLK")])
+def test_presets_are_what_the_experiment_chose(preset: str, row: str) -> None:
+    result = json.loads((ROOT / "results" / "fair.json").read_text())
+    cell = next(cell for cell in result["cells"] if (cell["row"], cell["column"]) == (row, "our recipe"))
+    own, chosen = load(preset=preset), load(overrides=result["common"] | cell["settings"] | cell["choices"][cell["chosen"]])
+    assert (own.method, own.model, own.train.steps, own.train.sampler) == (
+        chosen.method,
+        chosen.model,
+        chosen.train.steps,
+        chosen.train.sampler,
+    )
+    assert own.loss.temperature == chosen.loss.temperature
+    names = ("lr", "scale_lr", "weight_decay", "warmup")  # without decay, Adam and AdamW are the same
+    assert [getattr(own.optim, name) for name in names] == [getattr(chosen.optim, name) for name in names]
+    assert own.optim.optimizer == chosen.optim.optimizer or own.optim.weight_decay == 0
+    first, second = (
+        augment.preset(one.augment.augmentation, size=32, channels=3, **one.augment.augmentation_options) for one in (own, chosen)
+    )
+    assert first == second
 
 
 def test_overrides_by_name(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ def check(
     Rows, pictures that cannot be read, columns that never change or hardly repeat, rare classes, conditions that are also inputs, how many
     like samples an anchor has in a batch, and how long training will take. Ends with 0 if all is well, 1 if there is a problem (!!), 2 if
     the data cannot be read at all.
+
+    Any setting of `cclk train` may be given by its name, such as --method, --steps or --batch-size: `cclk train --help` lists them.
     """
     from cclk.training.checkup import examine
 

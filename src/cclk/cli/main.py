@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import shlex
 import sys
@@ -37,8 +39,8 @@ def _settings_help() -> str:
     return "\n".join(lines)
 
 
-@app.command(
-    help=f"""Train an encoder into a run folder.
+def _train_help() -> str:
+    words = f"""Train an encoder into a run folder.
 
     From a TOML file or a preset ({", ".join(presets())}), with any setting replaced by its name:
 
@@ -51,14 +53,17 @@ def _settings_help() -> str:
     Ctrl-C saves the run; `cclk train --resume --out RUN` goes on where it stopped. Methods: {", ".join(METHODS)}.
 
     Settings, as they stand in a TOML file and as options here:
-    {_settings_help()}
     """
-)
+    # Without its indent, which would make it a block of code; the settings have none.
+    return f"{inspect.cleandoc(words)}\n{_settings_help()}"
+
+
+@app.command(help=_train_help())
 def train(
     config: Annotated[Path | None, Parameter(help="TOML file with settings")] = None,
     *,
     preset: Annotated[str | None, Parameter(group=_MAIN, help="settings that come with cclk")] = None,
-    out: Annotated[Path | None, Parameter(group=_MAIN, help="folder of the run; default: runs/<method>-<dataset>-seed<seed>")] = None,
+    out: Annotated[Path | None, Parameter(group=_MAIN, help="folder of the run; default: runs/METHOD-DATASET-seedSEED")] = None,
     resume: Annotated[bool, Parameter(group=_MAIN, negative="", help="go on with the run in --out")] = False,
     method: Annotated[str | None, Parameter(group=_MAIN, help="what to train")] = None,
     dataset: Annotated[str | None, Parameter(group=_MAIN, help="what to train on: a name, or an .npz file")] = None,
@@ -151,13 +156,21 @@ def demo(
     run_demo(out, seeds)
 
 
-app.command("cclk.cli.check:check")
-app.command("cclk.cli.use:embed")
-app.command("cclk.cli.use:export")
-app.command("cclk.cli.features:features")
-app.command("cclk.cli.experiments:reproduce")
-app.command("cclk.cli.experiments:results")
-app.command("cclk.cli.experiments:sweep")
+def _docstrings(module: str) -> dict[str, str]:
+    """What the functions of a module beside this one say of themselves, read without importing it: `cclk --help` has to be quick."""
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
+    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+for _module, _commands in {
+    "check": ["check"],
+    "use": ["embed", "export"],
+    "features": ["features"],
+    "experiments": ["reproduce", "results", "sweep"],
+}.items():
+    _told_of = _docstrings(_module)
+    for _command in _commands:
+        app.command(f"cclk.cli.{_module}:{_command}", help=_told_of[_command])
 
 
 def _folder(settings: Settings) -> Path:

@@ -112,30 +112,38 @@ def _pictures(run: Run) -> SamplePictures | None:
     return SamplePictures(x, views[0], views[1], captions)
 
 
+DEMO: dict[str, tuple[str, dict[str, Any]]] = {
+    "untrained": ("digits-infonce", {"steps": 1, "lr": 1e-9}),  # what training is to be compared with
+    "digits-infonce": ("digits-infonce", {}),
+    "digits-fair": ("digits-fair", {}),
+}
+"""The runs of the demo: a preset, and what is changed of it."""
+
+
 def run_demo(out: Path, seeds: int) -> None:
-    """InfoNCE and Fair-CCLK on coloured digits: train, measure, compare in words, show."""
+    """InfoNCE and Fair-CCLK on coloured digits, beside a network as it is before training: train, measure, compare in words, show."""
     began = time.perf_counter()
     console = Console()
     console.print(
-        "Handwritten digits on coloured backgrounds. One encoder learns from them as usual; the other is told to ignore the colour.\n"
-        "Then a probe tries to read the digit, and the colour, out of each.\n"
+        "Handwritten digits on coloured backgrounds. One encoder learns from them as usual, one is told to ignore the colour, and one\n"
+        "does not learn at all. Then a probe tries to read the digit, and the colour, out of each.\n"
     )
-    runs: dict[str, list[Run]] = {"digits-infonce": [], "digits-fair": []}
+    runs: dict[str, list[Run]] = {name: [] for name in DEMO}
     for seed in range(seeds):
-        for preset, made in runs.items():
-            folder = out / (preset if seeds == 1 else f"{preset}-seed{seed}")
+        for name, (preset, changes) in DEMO.items():
+            folder = out / (name if seeds == 1 else f"{name}-seed{seed}")
             if (folder / SETTINGS).exists():
                 run = engine.resume(folder)
             else:
-                run = engine.train(load(preset=preset, overrides={"seed": seed}), folder, command="cclk demo")
-            made.append(run)
-    found = {preset: [evaluate_run(run) for run in made] for preset, made in runs.items()}
+                run = engine.train(load(preset=preset, overrides={**changes, "seed": seed}), folder, command="cclk demo")
+            runs[name].append(run)
+    found = {name: [evaluate_run(run) for run in made] for name, made in runs.items()}
     write_json(out / "demo.json", {"command": f"cclk demo --seeds {seeds}", "version": cclk.__version__, "evaluations": found})
     first = runs["digits-fair"][0]
-    everyone = {run.name: result for preset, made in runs.items() for run, result in zip(made, found[preset], strict=True)}
+    everyone = {run.name: result for name, made in runs.items() for run, result in zip(made, found[name], strict=True)}
     console.print(evaluation_table(everyone, **nouns(first)))
     told = compare_in_words(_mean(found["digits-infonce"]), _mean(found["digits-fair"]), **nouns(first))
-    page = report_runs([run for made in runs.values() for run in made], out / "report.html")
+    page = report_runs([run for name, made in runs.items() if name != "untrained" for run in made], out / "report.html")
     many = f" (mean of {seeds} seeds)" if seeds > 1 else ""
     console.print(f"\nTold to ignore the colour, the encoder changed{many}: {told}.", highlight=False, soft_wrap=True)
     console.print(f"{time.perf_counter() - began:.0f} s in all. See it: {page.resolve()}", highlight=False, soft_wrap=True)

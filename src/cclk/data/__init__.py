@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ _MODULES = {
 DATASETS = tuple(_MODULES)
 """The names `load` knows; it also takes the path of a .csv, .parquet or .npz file."""
 
-__all__ = ["DATASETS", "DataError", "Dataset", "Split", "load"]
+__all__ = ["DATASETS", "DataError", "Dataset", "Split", "load", "takes_features"]
 
 
 def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: Any) -> Dataset:
@@ -51,7 +52,7 @@ def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: A
         module, given["data_dir"] = _MODULES[name], data_dir
     else:
         raise DataError(f"there is no dataset {name!r}: choose {', '.join(DATASETS)}, or the path of a .csv, .parquet or .npz file")
-    loader = importlib.import_module(f"cclk.data.{module}").load
+    loader = _loader(module)
     known = inspect.signature(loader).parameters
     for option in options:
         if option not in known or option == "path":
@@ -59,8 +60,21 @@ def load(name: str, *, data_dir: Path | None = None, seed: int = 0, **options: A
             raise DataError(f"{name} has no option {option!r}: it takes {', '.join(own)}")
     if module != "manifest" and isinstance(given.get("features"), str | Path):
         given["features"] = _found(Path(given["features"]).expanduser(), data_dir)
-    result: Dataset = loader(**given)
-    return result
+    return loader(**given)
+
+
+def takes_features(name: str) -> bool:
+    """Whether the dataset of this name, one of `DATASETS`, can have a file of features as its condition.
+
+    >>> takes_features("cifar10"), takes_features("colordigits")
+    (True, False)
+    """
+    return "features" in inspect.signature(_loader(_MODULES[name])).parameters
+
+
+def _loader(module: str) -> Callable[..., Dataset]:
+    load: Callable[..., Dataset] = importlib.import_module(f"cclk.data.{module}").load
+    return load
 
 
 def _found(path: Path, data_dir: Path | None) -> Path:

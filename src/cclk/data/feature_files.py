@@ -83,7 +83,10 @@ def read_row_features(path: Path | str, dataset: str, train: int, test: int) -> 
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
-        raise DataError(f"there is no file of features {path}: make it with cclk features DATASET --encoder mobilenetv2 --out {path}")
+        raise DataError(
+            f"there is no file of features {path}: make it with cclk features DATASET --encoder ENCODER --out {path} "
+            "(cclk features --help lists encoders)"
+        )
     try:
         if not zipfile.is_zipfile(path):
             raise _error(path, "it is not an .npz file, or cut short")

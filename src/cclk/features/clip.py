@@ -19,7 +19,8 @@ def clip_extractor(source: str, pixels: int, size: int | None, mean: Sequence[fl
     except ImportError as error:
         raise FeatureError(f"the encoder {source} needs open_clip: pip install open_clip_torch") from error
     try:
-        model = open_clip.create_model(name, pretrained=weights)
+        # OpenAI trained with QuickGELU; for ViT-B-32 open_clip builds plain GELU all the same and only warns, and the features are wrong.
+        model = open_clip.create_model(name, pretrained=weights, force_quick_gelu=weights.lower() == "openai")
     except Exception as error:  # unknown names, no network, damaged downloads: all in its own words
         raise FeatureError(f"open_clip cannot give {name} with the weights {weights}: {first_line(error)}") from error
     device = "cuda" if torch.cuda.is_available() else "cpu"

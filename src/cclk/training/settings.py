@@ -102,7 +102,7 @@ class TrainSettings(Section):
     queue: int = Field(0, ge=0, description="samples whose past keys, by a momentum encoder, are partners beside the batch; 0: none")
     ema: float = Field(0.99, ge=0, lt=1, description="how slowly the momentum encoder follows: the share of its weights kept each step")
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="of the network's inner products; bfloat16 is faster where processor or GPU know it; weights stay float32"
+        "float32", description="of the network's inner products; bfloat16 is faster where processor or GPU support it; weights stay float32"
     )
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
