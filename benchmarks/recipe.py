@@ -22,8 +22,13 @@ from cclk.training import engine
 from cclk.training.run import Run
 from cclk.training.settings import load
 
+SGD: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 3e-3, "warmup": 20}
+"""What removed most on ColorMNIST, with the ramp of a small dataset."""
 GRID: dict[str, list[dict[str, Any]]] = {
-    "infonce": [{"temperature": t, "lr": lr} for t in (0.05, 0.1, 0.2, 0.5) for lr in (1e-3, 3e-3)],
+    "infonce": [
+        *({"temperature": t, "lr": lr} for t in (0.05, 0.1, 0.2, 0.5) for lr in (1e-3, 3e-3)),
+        *({"temperature": 0.1, "lr": lr, **SGD} for lr in (0.01, 0.1)),
+    ],
     "fair-cclk": [
         {"temperature": 0.1, "lr": 3e-3, "weights": "loo"},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw"},
@@ -32,6 +37,7 @@ GRID: dict[str, list[dict[str, Any]]] = {
         {"temperature": 0.2, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "partners": 2},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "sampler": "local"},
+        *({"temperature": 0.2, "lr": lr, "weights": "nw", **SGD} for lr in (0.05, 0.1, 0.2)),
     ],
 }
 

@@ -42,6 +42,11 @@ RESULTS: dict[str, dict[str, Any]] = {
         cell("lr", "c", {"accuracy": 0.6, "knn": 0.5, "nonlinear_r2": 0.9}, x=0.1),
         measures=("accuracy", "knn", "nonlinear_r2"),
     ),
+    "studies": result(
+        *(cell(f"value {row}", f"study {column}", LEAK | {"nonlinear_r2": column / 10}) for column in range(9) for row in range(2)),
+        cell("open", "study 9"),
+        measures=("accuracy", "knn", "nonlinear_r2"),
+    ),
     "weights": ABOUT | {"picture": {"panels": {"K": [[1.0, 0.5], [0.5, 1.0]], "W": [[0.0, -0.5], [1.0, 0.0]]}}},
 }
 NAMES = {
@@ -49,6 +54,7 @@ NAMES = {
     "progress": ["made-up.svg"],
     "plane": ["made-up.svg"],
     "sweep": ["made-up.svg"],
+    "studies": ["made-up.svg"],
     "weights": ["made-up.svg"],
 }
 

@@ -129,7 +129,7 @@ def sweep(
     quiet: Annotated[bool, _QUIET] = False,
     **others: Annotated[str, Parameter(help="any setting by its name, such as --steps 300", show=False)],
 ) -> None:
-    """Draw the frontier: accuracy against what leaks of the condition, for every method over values of one of its settings.
+    """Draw the frontier: accuracy against what leaks of the condition, for methods over values of one of their settings.
 
     `cclk sweep --preset colormnist-fair --over fair-cclk:partners=1.5,3,12 --over infonce:lr=3e-4,1e-3`
 

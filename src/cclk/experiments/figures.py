@@ -21,6 +21,8 @@ _COLOURS = (
     "#56b4e9",
     "#666666",
 )  # told apart by the colour-blind too (Okabe and Ito)
+_MANY = 4
+"""Columns that have a plane of their own; more of them share one."""
 
 
 def draw(result: Result, folder: Path) -> list[Path]:
@@ -32,7 +34,13 @@ def draw(result: Result, folder: Path) -> list[Path]:
             )
         ]
     drawn: list[Callable[[Any], None]] = []
-    for column in dict.fromkeys(cell["column"] for cell in result["cells"]):
+    columns = list(dict.fromkeys(cell["column"] for cell in result["cells"]))
+    if len(columns) > _MANY and "nonlinear_r2" in result["measures"]:
+        studies = [{**cell, "row": cell["column"]} for cell in result["cells"] if cell["runs"]]
+        return [
+            _save(folder / f"{result['experiment']}.svg", (7.0, 4.4), 1, lambda axes: plane(axes[0], studies, result["title"], line=""))
+        ]
+    for column in columns:
         cells = [cell for cell in result["cells"] if cell["column"] == column and cell["runs"]]
         if not cells:
             continue
@@ -46,7 +54,7 @@ def draw(result: Result, folder: Path) -> list[Path]:
     return [_save(folder / f"{name}.svg", (5.6, 3.8), 1, picture) for name, picture in zip(names, drawn, strict=True)]
 
 
-def plane(axes: Any, cells: Sequence[Mapping[str, Any]], title: str) -> None:
+def plane(axes: Any, cells: Sequence[Mapping[str, Any]], title: str, line: str = "-") -> None:
     """Accuracy against what is still readable of the condition; a method with several settings is a line, the frontier is ringed."""
     points: dict[tuple[str, int], tuple[float, float]] = {}
     for number, row in enumerate(dict.fromkeys(cell["row"] for cell in cells)):
@@ -54,7 +62,8 @@ def plane(axes: Any, cells: Sequence[Mapping[str, Any]], title: str) -> None:
         leak = [statistics.mean(values(cell, "nonlinear_r2")) for cell in here]
         right = [statistics.mean(values(cell, "accuracy")) for cell in here]
         colour = _COLOURS[number % len(_COLOURS)]
-        axes.plot(leak, right, "o-", color=colour, label=row, markersize=5, linewidth=1, alpha=0.9)
+        mark = "osD"[number // len(_COLOURS) % 3]
+        axes.plot(leak, right, mark + line, color=colour, label=row, markersize=5, linewidth=1, alpha=0.9)
         for place, cell in enumerate(here):
             if cell.get("x") is not None:
                 axes.annotate(f"{cell['x']:g}", (leak[place], right[place]), textcoords="offset points", xytext=(4, 4), fontsize=6)

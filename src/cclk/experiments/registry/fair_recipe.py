@@ -19,7 +19,22 @@ STUDIES: dict[str, dict[str, Overrides]] = {
         "AdamW": {},
         "AdamW without decay": {"weight_decay": 0.0},
         "AdamW, decay 0.3": {"weight_decay": 0.3},
-        "SGD": {"optimizer": "sgd", "lr": 0.1, "weight_decay": 1e-4},
+        "AdamW, decay 0.3, rate 0.01": {"weight_decay": 0.3, "lr": 1e-2},
+        "AdamW, decay 0.6, rate 0.01": {"weight_decay": 0.6, "lr": 1e-2},
+        **{
+            f"SGD, rate {lr:g}, decay {decay:g}": {"optimizer": "sgd", "lr": lr, "weight_decay": decay}
+            for lr, decay in (
+                (0.05, 1e-4),
+                (0.1, 1e-4),
+                (0.1, 1e-3),
+                (0.05, 1e-3),
+                (0.05, 3e-3),
+                (0.1, 3e-3),
+                (0.025, 1e-3),
+                (0.1, 1e-2),
+                (0.2, 3e-3),
+            )
+        },
         "LARS": {"optimizer": "lars", "lr": 1.5, "weight_decay": 1e-4},
     },
     "temperature": {f"{t:g}": {"temperature": t} for t in (0.05, 0.2, 0.5)},
@@ -37,7 +52,9 @@ def plan(size: Size) -> Plan:
         for name, change in list(variants.items())[: 1 if smoke else None]:
             cells.append(Cell(name, study, {**FAIR_RECIPE, **change, **(budget if smoke else {})}))
     measures: tuple[Measure, ...] = ("accuracy", "knn") if smoke else LEAKS
-    return Plan(tuple(cells), seeds=1, common=budget, measures=measures, split="validation", note="one thing changed at a time")
+    return Plan(
+        tuple(cells), seeds=1, common=budget, measures=measures, split="validation", note="a recipe with AdamW, one thing changed at a time"
+    )
 
 
 EXPERIMENT = Experiment("fair-recipe", "What makes removal work", "beyond the paper", plan)

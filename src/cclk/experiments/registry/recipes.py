@@ -27,6 +27,7 @@ GENTLE: Overrides = {"temperature": 0.05, "weight_decay": 0.0, "warmup": 0, "aug
 FAIR_CHOICES: tuple[Overrides, ...] = (
     *({"lr": lr, **GENTLE} for lr in (1e-5, 3e-5, 1e-4, 3e-4)),
     *({"lr": lr, "temperature": t} for lr, t in ((3e-4, 0.05), (1e-3, 0.05), (3e-3, 0.05), (1e-3, 0.2), (3e-3, 0.2), (6e-3, 0.2))),
+    *({"lr": lr, "temperature": 0.2, "optimizer": "sgd", "weight_decay": 3e-3} for lr in (0.05, 0.1)),
 )
 FAIR_RECIPE: Overrides = {**FAIR_OURS, **LOCAL, "method": "fair-cclk", "lr": 6e-3, "temperature": 0.2}
 
