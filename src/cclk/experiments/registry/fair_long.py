@@ -20,7 +20,7 @@ def plan(size: Size) -> Plan:
         Cell("the paper's budget", "Fair-CCLK", short.settings, choices=short.choices),
         Cell("three times as many steps", "Fair-CCLK", {**FAIR_RECIPE, **steps}, choices=CHOICES),
     )
-    return Plan(cells, whole.seeds, whole.common, whole.measures, note=whole.note)
+    return Plan(cells, whole.seeds, whole.common, whole.measures, note="the paper's own data and network; the colours are drawn anew")
 
 
 EXPERIMENT = Experiment("fair-long", "How far removal goes", "beyond the paper", plan)
