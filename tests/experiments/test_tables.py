@@ -116,6 +116,13 @@ def test_validation_and_one_seed_are_told() -> None:
     assert "1 seed, mean ± standard deviation on the validation split" in text
 
 
+def test_a_claim_is_judged_by_the_seeds_that_both_have() -> None:
+    lucky = [{"accuracy": right, "knn": 0.5} for right in (0.8, 0.8, 0.9)]
+    claims = [{"measure": "accuracy", "row": "ours", "others": ["theirs"]}]
+    text = markdown(result(cell("ours", "c", *lucky), cell("theirs", "c", *lucky[:2]), claims=claims))
+    assert "does **not** hold: 0.0 ± 0.0" in text
+
+
 def test_curves_are_turned_round() -> None:
     """One line per method, one column per place; places in order, holes left empty, runs that are missing told."""
     text = markdown(

@@ -132,9 +132,17 @@ def _judged(cells: Sequence[Cell], result: Result) -> list[str]:
         sign = 1 if name in LOWER_IS_BETTER else -1
         closest = min(others, key=lambda row: sign * statistics.mean(values(by_row[row], name)))
         whom = closest if len(others) == 1 else f"all {len(others)} baselines (the closest: {closest})"
-        verdict = judge(values(by_row[claim["row"]], name), values(by_row[closest], name), name)
+        ours, theirs = _same_seeds(by_row[claim["row"]], by_row[closest])
+        verdict = judge(values(ours, name), values(theirs, name), name)
         lines.append(f"- {claim['row']} {'below' if sign > 0 else 'above'} {whom} in {WORDS[name]}: {verdict}")
     return [*lines, ""] if lines else []
+
+
+def _same_seeds(one: Cell, other: Cell) -> tuple[Cell, Cell]:
+    """Both with the seeds that both have: a seed that is lucky for all is no merit of those that ran it."""
+    seeds = {run["seed"] for run in one["runs"]} & {run["seed"] for run in other["runs"]}
+    first, second = ({**cell, "runs": [run for run in cell["runs"] if run["seed"] in seeds]} for cell in (one, other))
+    return (first, second) if seeds else (one, other)
 
 
 def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> str:
