@@ -118,20 +118,8 @@ def test_a_sweep_is_not_lost_to_another(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
     table, random = tmp_path / "table.npz", np.random.default_rng(0)
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--quiet"]
-    begin = [
-        "sweep",
-        "--dataset",
-        str(table),
-        "--encoder",
-        "mlp",
-        "--augmentation",
-        "vectors",
-        "--steps",
-        "1",
-        "--batch-size",
-        "16",
-        *folders,
-    ]
+    network = ["--encoder", "mlp", "--augmentation", "vectors", "--batch-size", "16", "--steps", "1"]
+    begin = ["sweep", "--dataset", str(table), *network, *folders]
     path = tmp_path / "results" / "sweep.json"
 
     def keys(*values: str) -> list[str]:

@@ -125,7 +125,7 @@ def run_demo(out: Path, seeds: int) -> None:
     began = time.perf_counter()
     console = Console()
     console.print(
-        "Handwritten digits on coloured backgrounds. One encoder learns from them as usual, one is told to ignore the colour, and one\n"
+        "Handwritten digits on coloured backgrounds. One encoder learns from them as usual, one is told to ignore the colour, and one "
         "does not learn at all. Then a probe tries to read the digit, and the colour, out of each.\n"
     )
     runs: dict[str, list[Run]] = {name: [] for name in DEMO}

@@ -23,17 +23,8 @@ STUDIES: dict[str, dict[str, Overrides]] = {
         "AdamW, decay 0.6, rate 0.01": {"weight_decay": 0.6, "lr": 1e-2},
         **{
             f"SGD, rate {lr:g}, decay {decay:g}": {"optimizer": "sgd", "lr": lr, "weight_decay": decay}
-            for lr, decay in (
-                (0.05, 1e-4),
-                (0.1, 1e-4),
-                (0.1, 1e-3),
-                (0.05, 1e-3),
-                (0.05, 3e-3),
-                (0.1, 3e-3),
-                (0.025, 1e-3),
-                (0.1, 1e-2),
-                (0.2, 3e-3),
-            )
+            for lr, decays in {0.025: (1e-3,), 0.05: (1e-4, 1e-3, 3e-3), 0.1: (1e-4, 1e-3, 3e-3, 1e-2), 0.2: (3e-3,)}.items()
+            for decay in decays
         },
         "LARS": {"optimizer": "lars", "lr": 1.5, "weight_decay": 1e-4},
     },
