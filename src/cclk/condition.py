@@ -16,6 +16,8 @@ from torch import Tensor
 
 Column = str | int
 Columns = Column | Sequence[Column] | slice
+WIDE = 32
+"""An unnamed table of more columns than this is one vector, such as an embedding."""
 ConditionLike = "Tensor | np.ndarray | Mapping[str, object] | Sequence[object] | Condition"
 
 
@@ -50,6 +52,21 @@ class Condition:
                 raise ValueError(f"condition has {self.values.shape[1]} columns, none of them in {columns}")
             return chosen
         return torch.cat([self.values[:, self._place(column)] for column in columns], dim=1)
+
+    def widths(self, columns: Columns | None) -> list[int]:
+        """The widths of what has a unit of its own among the selected columns.
+
+        A named column is one unit however wide it is, and so are a slice and an unnamed table of more than `WIDE` columns.
+        Each column of a narrower unnamed table is its own.
+        """
+        if columns is None:
+            if self.names:
+                return [self.select(name).shape[1] for name in self.names]
+            width = self.values.shape[1]
+            return [1] * width if width <= WIDE else [width]
+        if isinstance(columns, (str, int, slice)):
+            return [self.select(columns).shape[1]]
+        return [self.select(column).shape[1] for column in columns]
 
     def _place(self, column: Column) -> slice:
         if isinstance(column, str):

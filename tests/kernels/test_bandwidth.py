@@ -36,8 +36,57 @@ def test_auto_leaves_the_median_anchor_its_partners(kind: type[RBF], partners: i
 @given(exponent=st.integers(-6, 6), kind=st.sampled_from([RBF, Laplacian]), rule=st.sampled_from(["auto", "median"]))
 def test_scale_follows_the_units(exponent: int, kind: type[RBF], rule: str) -> None:
     values = torch.randn(300, 2, generator=torch.Generator().manual_seed(1)).double()
-    plain, rescaled = (kind(length_scale=rule).fit(values * unit, 64) for unit in (1.0, 10.0**exponent))
-    assert rescaled.scaled_by() == pytest.approx(plain.scaled_by() * 10.0**exponent, rel=1e-6)
+    for table in (lambda unit: values * unit, lambda unit: {"vector": values * unit}):
+        plain, rescaled = (np.array(kind(length_scale=rule).fit(table(unit), 64).scaled_by()) for unit in (1.0, 10.0**exponent))
+        np.testing.assert_allclose(rescaled, plain * 10.0**exponent, rtol=1e-6)
+
+
+UNITS = torch.rand(2000, 2, generator=torch.Generator().manual_seed(3)).double()
+
+
+@pytest.mark.parametrize("rule", ["auto", "median"])
+@pytest.mark.parametrize("kind", [RBF, Laplacian])
+def test_columns_of_unlike_units_all_count(kind: type[RBF], rule: str) -> None:
+    """An income of 0 to 100,000 beside a rate of 0 to 1: the kernel is the one of columns of the same unit."""
+    unlike = UNITS * torch.tensor([1e5, 1.0])
+    expected = kind(length_scale=rule).fit(UNITS, 128)(UNITS[:50])
+    as_tensor = kind(length_scale=rule).fit(unlike, 128)
+    torch.testing.assert_close(as_tensor(unlike[:50]), expected)
+    table = {"income": unlike[:, 0], "rate": unlike[:, 1]}
+    named = kind(["income", "rate"], length_scale=rule).fit(table, 128)
+    torch.testing.assert_close(named({name: column[:50] for name, column in table.items()}), expected)
+    assert as_tensor.scaled_by() == named.scaled_by()
+    assert repr(as_tensor).endswith(f"({as_tensor.scaled_by()[0]:.4g}, {as_tensor.scaled_by()[1]:.4g}))")  # type: ignore[index]
+
+
+def test_a_vector_has_one_scale() -> None:
+    """The coordinates of an embedding share a unit, and the small ones are meant to be small."""
+    coordinates = UNITS * torch.tensor([10.0, 1.0])
+    for kernel, table in (
+        (RBF(), {"embedding": coordinates}),
+        (RBF(slice(0, 2)), coordinates),
+        (RBF(), torch.cat([coordinates] * 20, dim=1)),
+    ):
+        assert isinstance(kernel.fit(table, 128).scaled_by(), float)
+    assert isinstance(RBF().fit({"embedding": coordinates, "age": UNITS[:, 0]}, 128).scaled_by(), tuple)
+
+
+def test_length_scales_by_column() -> None:
+    values = torch.tensor([[0.0, 0.0], [2.0, 30.0]])
+    assert float(RBF(length_scale=[2.0, 10.0])(values)[0, 1]) == pytest.approx(np.exp(-(1 + 9) / 2))
+    assert repr(RBF(length_scale=[2.0, 10.0])) == "RBF(length_scale=(2, 10))"
+    with pytest.raises(ValueError, match="length_scale has 2 numbers, but the kernel is on 1 columns"):
+        RBF(length_scale=[2.0, 10.0])(torch.randn(5))
+    for wrong in ([], [1.0, -1.0], [0.0], -1.0):
+        with pytest.raises(ValueError, match="length_scale is"):
+            RBF(length_scale=wrong)
+
+
+def test_large_offsets_do_not_cost_digits() -> None:
+    """A time stamp in milliseconds: the differences are small, the values are not."""
+    stamps = torch.tensor([0.0, 1.0, 3.0, 7.0]).double()
+    for kernel in (RBF(length_scale=3.0), Laplacian(length_scale=3.0)):
+        torch.testing.assert_close(kernel(stamps + 2.0**52), kernel(stamps), rtol=1e-12, atol=0)
 
 
 def test_median_is_the_median_distance() -> None:
@@ -75,6 +124,7 @@ def test_fitted_state_travels() -> None:
     assert not kernel.is_fitted
     assert kernel.state() == {}
     kernel.fit(values)
+    assert RBF().load_state(RBF().fit(UNITS).state()).scaled_by() == RBF().fit(UNITS).scaled_by()
     twin = (RBF("a") * (Laplacian("b") + Delta("a"))).load_state(kernel.state())
     assert twin.is_fitted
     assert repr(twin) == repr(kernel)

@@ -1,8 +1,11 @@
 """Length scales fitted to the data: by the number of effective partners ("auto") or the median distance ("median").
 
-An anchor i of a batch weighs the others by v_j = k(z_j, z_i); its number of effective partners is (sum_j v_j)^2 / sum_j v_j^2. Too
-narrow a kernel leaves nobody, too wide a kernel everybody, which is no condition at all. "auto" searches the scale at which
-the median anchor of a batch has a few, so it does not depend on the units of the condition, and not on its width.
+An anchor i of a batch weighs the others by v_j = k(z_j, z_i); its number of effective partners is (sum_j v_j)^2 / sum_j v_j^2. If the
+kernel is too narrow, anchors have no partners; if it is too wide, the kernel does not condition at all. "auto" searches the scale at
+which the median anchor of a batch has a few, so it does not depend on the units of the condition, nor on its width.
+
+Columns may have unlike units (an income of 0 to 100,000 beside a rate of 0 to 1), so each has a scale of its own: its median
+distance, times one factor that all columns share. What counts as one column is said in `Condition.widths`.
 """
 
 from __future__ import annotations
@@ -13,20 +16,24 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Columns, Condition
+from cclk.eager import eager
 
 if TYPE_CHECKING:
     from cclk.kernels.base import Kernel
 
 _BATCHES, _ANCHORS, _STEPS = 4, 128, 40
 
+Scale = float | tuple[float, ...]
+"""One length scale, or one for each column."""
+
 
 class HasLengthScale:
-    """What a kernel with a length scale has; `scale` is its value, None while it waits to be fitted."""
+    """What a kernel with a length scale has; `scale` is its value, None before it is fitted."""
 
-    length_scale: float | str
+    length_scale: Scale | str
     partners: float
     columns: Columns | None
-    scale: float | None
+    scale: Scale | None
 
 
 def is_fittable(kernel: object) -> TypeGuard[HasLengthScale]:
@@ -42,11 +49,24 @@ def effective_partners(weights: Tensor) -> Tensor:
     return unit.sum(dim=1).square() / unit.square().sum(dim=1).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
+def divisor(scale: Scale, condition: Condition, columns: Columns | None) -> Tensor | float:
+    """What the selected values are divided by: a number, or a row with one number per value."""
+    if not isinstance(scale, tuple):
+        return scale
+    widths = condition.widths(columns)
+    if len(widths) != len(scale):
+        raise ValueError(f"length_scale has {len(scale)} numbers, but the kernel is on {len(widths)} columns: it needs one number for each")
+    each = torch.tensor(scale, dtype=torch.float64, device=condition.values.device)
+    return each.repeat_interleave(torch.tensor(widths, device=each.device))
+
+
+@eager
 def fit(kernel: Kernel, condition: Condition, batch_size: int) -> None:
     """Fit the "auto" and "median" scales of a whole expression.
 
-    Each scale starts at the median distance on its own columns. The "auto" ones then share one factor, chosen so that the
-    whole kernel - products with other columns included - leaves the median anchor its partners.
+    Each column starts at its median distance. A "median" kernel is then scaled so that its median distance over all its columns is 1.
+    The "auto" ones share one factor, at which the whole kernel - products with other columns included - leaves the median
+    anchor its partners.
     """
     waiting = [leaf for leaf in kernel.leaves() if is_fittable(leaf)]
     if not waiting:
@@ -57,19 +77,20 @@ def fit(kernel: Kernel, condition: Condition, batch_size: int) -> None:
         raise ValueError(f"batch_size is {batch_size}: an anchor needs at least one other sample in its batch")
     batches = _draw(condition, batch_size)
     for leaf in waiting:
-        leaf.scale = _median_distance(batches, leaf.columns)
+        start = _column_scales(batches, leaf.columns)
+        leaf.scale = _times(start, _median_distance(batches, leaf.columns, start))
     auto = [leaf for leaf in waiting if leaf.length_scale == "auto"]
     if not auto:
         return
-    start = [leaf.scale or 1.0 for leaf in auto]
-    # Where equal outcomes alone give partners enough, a rare outcome must still see the next one.
-    least = [0.3 * _step(batches, leaf.columns) for leaf in auto]
+    starts = [leaf.scale or 1.0 for leaf in auto]
+    # Where equal values alone give partners enough, a rare value must still see the next one.
+    least = [0.3 * _step(batches, leaf.columns, start) for leaf, start in zip(auto, starts, strict=True)]
     wanted = min(max(leaf.partners for leaf in auto), 0.9 * (min(map(len, batches)) - 1))
 
     def partners(log_factor: float) -> float:
         factor = 10.0**log_factor
-        for leaf, scale, bound in zip(auto, start, least, strict=True):
-            leaf.scale = max(scale * factor, bound)
+        for leaf, start, bound in zip(auto, starts, least, strict=True):
+            leaf.scale = _times(start, max(factor, bound))
         return float(torch.cat([_partners_in(kernel, batch) for batch in batches]).median())
 
     low, high = -9.0, 3.0
@@ -77,6 +98,10 @@ def fit(kernel: Kernel, condition: Condition, batch_size: int) -> None:
         middle = (low + high) / 2
         low, high = (middle, high) if partners(middle) < wanted else (low, middle)
     partners(high)
+
+
+def _times(scale: Scale, factor: float) -> Scale:
+    return tuple(each * factor for each in scale) if isinstance(scale, tuple) else scale * factor
 
 
 def _partners_in(kernel: Kernel, batch: Condition) -> Tensor:
@@ -95,23 +120,37 @@ def _draw(condition: Condition, batch_size: int) -> list[Condition]:
     return [condition.rows(draw.to(condition.values.device)) for draw in draws]
 
 
-def _median_distance(batches: list[Condition], columns: Columns | None) -> float:
-    """The median distance between different outcomes; 1 for a constant column, which has no scale of its own."""
-    distances = torch.cat([_distances(batch, columns).flatten() for batch in batches])
-    return _median(distances[distances > 0], otherwise=1.0)
+def _column_scales(batches: list[Condition], columns: Columns | None) -> Scale:
+    """The median distance of each column alone; 1 where there is one column, whose scale is then found as a whole."""
+    widths = batches[0].widths(columns)
+    if len(widths) == 1:
+        return 1.0
+    parts = [torch.split(batch.select(columns), widths, dim=1) for batch in batches]
+    return tuple(_median_positive(torch.cat([_distances(part).flatten() for part in column])) for column in zip(*parts, strict=True))
 
 
-def _step(batches: list[Condition], columns: Columns | None) -> float:
-    """The typical distance from an outcome to the nearest different one."""
-    distances = [_distances(batch, columns) for batch in batches]
+def _median_distance(batches: list[Condition], columns: Columns | None, scale: Scale) -> float:
+    """The median distance between different values in units of the scale; 1 for a constant condition, which has none."""
+    return _median_positive(torch.cat([_scaled_distances(batch, columns, scale).flatten() for batch in batches]))
+
+
+def _step(batches: list[Condition], columns: Columns | None, scale: Scale) -> float:
+    """The typical distance from a value to the nearest different one, in units of the scale."""
+    distances = [_scaled_distances(batch, columns, scale) for batch in batches]
     nearest = torch.cat([d.where(d > 0, torch.inf).amin(dim=1) for d in distances])
-    return _median(nearest[nearest.isfinite()], otherwise=0.0)
+    nearest = nearest[nearest.isfinite()]
+    return float(nearest.median()) if len(nearest) else 0.0
 
 
-def _distances(batch: Condition, columns: Columns | None) -> Tensor:
-    values = batch.select(columns)
+def _scaled_distances(batch: Condition, columns: Columns | None, scale: Scale) -> Tensor:
+    return _distances(batch.select(columns) / divisor(scale, batch, columns))
+
+
+def _distances(values: Tensor) -> Tensor:
     return torch.cdist(values[:_ANCHORS], values, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _median(values: Tensor, otherwise: float) -> float:
-    return float(values.median()) if len(values) else otherwise
+def _median_positive(distances: Tensor) -> float:
+    """The median of the positive distances; 1 if there are none."""
+    positive = distances[distances > 0]
+    return float(positive.median()) if len(positive) else 1.0

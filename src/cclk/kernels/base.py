@@ -10,13 +10,14 @@ import copy
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from cclk.condition import Columns, Condition, as_condition
+from cclk.eager import eager
 from cclk.kernels import bandwidth
 from cclk.notices import warn
 
@@ -27,6 +28,7 @@ class Kernel(ABC):
     positive_definite: bool = True
     """False where the function may have negative eigenvalues; solvers then clip them and say so."""
 
+    @eager
     def __call__(self, a: object, b: object | None = None) -> Tensor:
         left = as_condition(a, name="a")
         right = left if b is None else as_condition(b, name="b", device=left.values.device).in_columns_of(left)
@@ -62,6 +64,7 @@ class Kernel(ABC):
     def on(self, columns: Columns) -> Kernel:
         """The same kernel, looking only at these columns of the condition (names or numbers)."""
 
+    @eager
     def fit(self, condition: object, batch_size: int = 256) -> Self:
         """Set every length scale that is "auto" or "median" from the training condition, once; returns the kernel.
 
@@ -77,15 +80,23 @@ class Kernel(ABC):
         """Whether every length scale is a number by now."""
         return all(leaf.scale is not None for leaf in self.leaves() if isinstance(leaf, bandwidth.HasLengthScale))
 
-    def ensure_fitted(self, condition: Condition) -> None:
-        """Check the condition, and fit on it if nobody has fitted the kernel yet, saying so."""
+    def ensure_fitted(self, condition: Condition, *, training: bool = True) -> None:
+        """Check the condition; if the kernel has not been fitted, fit it on this condition and emit a `CclkWarning`.
+
+        Args:
+            training: Whether the condition is one of training; if not, the warning says so.
+        """
         for leaf in self.leaves():
             leaf.check(condition)
         if not self.is_fitted:
             before = repr(self)
             self.fit(condition, batch_size=len(condition))
+            outside = (
+                " The loss is in evaluation mode, so this may be a validation batch, such as one of Lightning's sanity check, and the "
+                "length scale is kept for training."
+            )
             warn(
-                f"{before} was not fitted: fitted on the first batch of {len(condition)} as {self!r}. "
+                f"{before} was not fitted: fitted on the first batch of {len(condition)} as {self!r}.{'' if training else outside} "
                 "Call kernel.fit(training_condition, batch_size) beforehand to fit it on the whole training split."
             )
 
@@ -99,18 +110,18 @@ class Kernel(ABC):
     def check(self, condition: Condition) -> None:  # noqa: B027 (most kernels take anything)
         """Complain about a condition that this kernel cannot take."""
 
-    def state(self) -> dict[str, float]:
-        """The fitted length scales, by position in the expression, as plain numbers that any format can keep."""
+    def state(self) -> dict[str, bandwidth.Scale]:
+        """The fitted length scales, by position in the expression: a number each, or one number per column."""
         return {str(i): leaf.scale for i, leaf in enumerate(self.leaves()) if bandwidth.is_fittable(leaf) and leaf.scale is not None}
 
-    def load_state(self, state: dict[str, float]) -> Self:
+    def load_state(self, state: Mapping[str, float | Sequence[float]]) -> Self:
         """Take over fitted length scales saved by `state` from a kernel of the same form."""
         leaves = list(self.leaves())
         for place, scale in state.items():
             leaf = leaves[int(place)] if int(place) < len(leaves) else None
             if leaf is None or not bandwidth.is_fittable(leaf):
                 raise ValueError(f"{self!r} has no length scale to be fitted at place {place}: the state belongs to another kernel")
-            leaf.scale = float(scale)
+            leaf.scale = tuple(map(float, scale)) if isinstance(scale, Sequence) else float(scale)
         return self
 
     def __add__(self, other: Kernel) -> Kernel:

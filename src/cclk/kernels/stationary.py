@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from cclk.condition import Columns, Condition
-from cclk.kernels.bandwidth import HasLengthScale
+from cclk.condition import WIDE, Columns, Condition
+from cclk.kernels.bandwidth import HasLengthScale, Scale, divisor
 from cclk.kernels.base import Leaf
 
 
@@ -17,39 +19,54 @@ class Stationary(Leaf, HasLengthScale):
 
     Args:
         columns: names or numbers of the columns it looks at; all by default.
-        length_scale: a positive number; "auto", fitted so that the median anchor of a batch has `partners` effective partners;
-            or "median", the median distance.
+        length_scale: A positive number, or one for each column; "auto", fitted so that the median anchor of a batch has `partners`
+            effective partners; or "median", the median distance. Fitted scales are per column, so columns may have unlike units. A
+            vector, such as an embedding, has one scale: pass it as a named column, {"embedding": values}, or with more than 32 columns.
         partners: how many effective partners "auto" leaves. Removal (`FairCCLK`) wants few and close ones.
     """
 
-    def __init__(self, columns: Columns | None = None, *, length_scale: float | str = "auto", partners: float = 3.0) -> None:
+    def __init__(
+        self, columns: Columns | None = None, *, length_scale: float | Sequence[float] | str = "auto", partners: float = 3.0
+    ) -> None:
         super().__init__(columns)
         if isinstance(length_scale, str):
             if length_scale not in ("auto", "median"):
                 raise ValueError(f"length_scale is {length_scale!r}: it must be a positive number, 'auto' or 'median'")
-        elif not 0 < length_scale < float("inf"):
-            raise ValueError(f"length_scale is {length_scale}: it must be a positive number, 'auto' or 'median'")
+        else:
+            scales = tuple(map(float, np.atleast_1d(length_scale)))
+            if not scales or not all(0 < each < float("inf") for each in scales):
+                raise ValueError(
+                    f"length_scale is {length_scale}: it must be a positive number (or one for each column), 'auto' or 'median'"
+                )
+            length_scale = scales if np.ndim(length_scale) else scales[0]
         if not partners >= 1:
             raise ValueError(f"partners is {partners}: an anchor has at least 1")
-        self.length_scale = length_scale
+        self.length_scale: Scale | str = length_scale
         self.partners = partners
-        self.scale: float | None = None if isinstance(length_scale, str) else float(length_scale)
+        self.scale: Scale | None = None if isinstance(length_scale, str) else length_scale
 
-    def scaled_by(self) -> float:
-        """The length scale as a number."""
+    def scaled_by(self) -> Scale:
+        """The length scale as a number, or one for each column."""
         if self.scale is None:
             raise ValueError(f"{self!r} is not fitted: call kernel.fit(training_condition) first")
         return self.scale
+
+    def scaled(self, a: Condition, b: Condition) -> tuple[Tensor, Tensor]:
+        """The selected values of both tables in units of the length scale, about a common center."""
+        left, right, scale = a.select(self.columns), b.select(self.columns), divisor(self.scaled_by(), a, self.columns)
+        # Without it, rounding after the division would lose the differences of large values (a year, a time stamp).
+        center = right.median(dim=0).values
+        return (left - center) / scale, (right - center) / scale
 
     def diagonal(self, a: Condition) -> Tensor:
         return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
 
     def settings(self) -> dict[str, object]:
         if not isinstance(self.length_scale, str):
-            return {"length_scale": f"{self.length_scale:g}"}
+            return {"length_scale": shown_scale(self.length_scale, 6)}
         shown: dict[str, object] = {"length_scale": repr(self.length_scale)}
         if self.scale is not None:
-            shown["length_scale"] = f"{self.length_scale!r} -> {self.scale:.4g}"
+            shown["length_scale"] = f"{self.length_scale!r} -> {shown_scale(self.scale, 4)}"
         if self.length_scale == "auto" and self.partners != 3:
             shown["partners"] = f"{self.partners:g}"
         return shown
@@ -59,6 +76,11 @@ class Stationary(Leaf, HasLengthScale):
         if isinstance(self.length_scale, str):
             chosen.scale = None  # a scale fitted on other columns says nothing about these
         return chosen
+
+
+def shown_scale(scale: Scale, digits: int) -> str:
+    """A length scale as text: a number, or (a, b, ...)."""
+    return f"({', '.join(f'{each:.{digits}g}' for each in scale)})" if isinstance(scale, tuple) else f"{scale:.{digits}g}"
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
@@ -80,13 +102,10 @@ class RBF(Stationary):
     """
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
-        left, right = a.select(self.columns), b.select(self.columns)
-        scale = self.scaled_by()
-        if left.shape[1] <= 32:
-            return distances(left, right).div_(scale).square_().mul_(-0.5).exp_()
-        # Wide conditions go through a matrix product, about the mean so that a common offset does not cancel digits.
-        centre = right.mean(dim=0)
-        left, right = (left - centre) / scale, (right - centre) / scale
+        left, right = self.scaled(a, b)
+        if left.shape[1] <= WIDE:
+            return distances(left, right).square_().mul_(-0.5).exp_()
+        # Wide conditions go through a matrix product; without a common offset, which would cancel digits.
         norms = left.square().sum(dim=1)[:, None] + right.square().sum(dim=1)
         return norms.sub_(left @ right.T, alpha=2).clamp_min_(0).mul_(-0.5).exp_()
 
@@ -103,5 +122,4 @@ class Laplacian(Stationary):
     """
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
-        left, right = a.select(self.columns), b.select(self.columns)
-        return distances(left, right).div_(-self.scaled_by()).exp_()
+        return distances(*self.scaled(a, b)).neg_().exp_()

@@ -71,7 +71,10 @@ def distances(dataset: Dataset, condition: Tensor) -> Tensor:
 def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
     """One kernel for a condition of one kind; else the product of each column's own: alike means alike in everything."""
     if len(dataset.columns) == 1 or settings.method == "hardneg-cclk":
-        return _leaf(settings, dataset.columns[0])
+        only = dataset.columns[0]
+        leaf = _leaf(settings, only)
+        # A vector has one length scale, an unnamed table one for each column.
+        return leaf.on(only.place) if only.place.stop - only.place.start > 1 and settings.method != "hardneg-cclk" else leaf
     leaves = [_leaf(settings, column).on(column.place) for column in dataset.columns]
     return functools.reduce(operator.mul, leaves)
 
