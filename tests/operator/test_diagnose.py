@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
+
 import pytest
 import torch
 
@@ -67,3 +70,43 @@ def test_numbers_are_those_of_the_weights() -> None:
 def test_needs_two_samples() -> None:
     with pytest.raises(ValueError, match="condition has 1 rows"):
         diagnose(kernels.Delta(), [1])
+
+
+BINARY = torch.arange(256) % 2
+
+
+@pytest.mark.parametrize("kernel", [kernels.Delta(), kernels.RBF(), kernels.Laplacian()], ids=repr)
+@pytest.mark.parametrize("values", [BINARY, (torch.arange(256) % 10 == 0).long(), torch.stack([BINARY, torch.zeros(256)], 1)])
+def test_a_binary_attribute_is_judged_by_what_it_can_give(kernel: kernels.Kernel, values: torch.Tensor) -> None:
+    """Half of the batch shares the anchor's value: no kernel can see fewer."""
+    kernel = copy.deepcopy(kernel).fit(values, 256)
+    found = diagnose(kernel, values)
+    assert found.healthy
+    assert found.verdict.startswith("Good")
+    loss = cclk.FairCCLK(kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(*torch.randn(2, 256, 4), values)
+
+
+def test_too_wide_for_a_binary_attribute() -> None:
+    assert "Nearly unconditional" in diagnose(kernels.RBF(length_scale=100.0), BINARY, weights="nw").verdict
+
+
+def test_advice_is_not_what_is_in_use_already() -> None:
+    wide = kernels.RBF(partners=250).fit(COLOURS, 256)
+    assert "Lower partners, now 250" in diagnose(wide, COLOURS, weights="nw").verdict
+    assert "use 'auto'" in diagnose(kernels.RBF(length_scale=1e4), COLOURS, weights="nw").verdict
+    assert "Choose a sharper kernel" in diagnose(kernels.Similarity(lambda a, b: torch.ones(len(a), len(b))), COLOURS, weights="nw").verdict
+
+
+def test_a_column_the_kernel_cannot_see() -> None:
+    generator = torch.Generator().manual_seed(0)
+    table = {"income": torch.rand(256, generator=generator) * 1e5, "rate": torch.rand(256, generator=generator)}
+    found = diagnose(kernels.RBF(length_scale=500.0), table)
+    assert not found.healthy
+    assert found.verdict.startswith("The kernel ignores column 'rate', which varies by only 0.002 length scales")
+    numbered = torch.stack(list(table.values()), dim=1)
+    assert "ignores column 1" in diagnose(kernels.RBF(length_scale=500.0), numbered).verdict
+    for fitted in (kernels.RBF(), kernels.RBF(length_scale="median"), kernels.RBF(length_scale=[500.0, 0.05])):
+        assert "ignores" not in diagnose(fitted.fit(table, 256), table).verdict

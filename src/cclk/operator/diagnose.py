@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Condition, as_condition
+from cclk.eager import eager
 from cclk.kernels import Kernel
-from cclk.kernels.bandwidth import HasLengthScale, effective_partners
+from cclk.kernels.bandwidth import HasLengthScale, Scale, divisor, effective_partners
+from cclk.kernels.base import Leaf, codes
+from cclk.kernels.stationary import shown_scale
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
 from cclk.operator.weights import Weights, check_mode, weigh
 
@@ -18,6 +21,10 @@ MANY_DEAD = 0.25
 """The share of dead anchors beyond which a kernel is called too narrow."""
 FEW = 32
 """With fewer others than this, seeing most of them is no sign of anything."""
+_SHARED_MARGIN = 1.1
+"""An anchor may see this many times the samples that share its value before a kernel is called too wide."""
+_UNSEEN_RANGE = 0.1
+"""A column whose values lie within this many length scales changes an RBF kernel by less than half a percent."""
 _TILE = 256
 
 
@@ -59,6 +66,7 @@ class Diagnosis:
         )
 
 
+@eager
 def diagnose(kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "loo") -> Diagnosis:
     """Measure what a kernel and ridge make of a condition: effective partners, dead anchors, rank, and a plain verdict.
 
@@ -97,9 +105,18 @@ def partners_of(
     Args:
         anchors: how many of the first samples are anchors; all by default. The others are partners only.
     """
+    return examine(kernel, condition, ridge, solver, weights=weights, anchors=anchors)[0]
+
+
+def examine(
+    kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "loo", anchors: int | None = None
+) -> tuple[Tensor, str | None]:
+    """The effective partners of each anchor, (n,), and what is wrong with the kernel on this condition; None if nothing is."""
     table = as_condition(condition)
     kernel.ensure_fitted(table)
-    return _look(weigh(kernel, table, ridge, solver, weights, torch.float64), len(table) if anchors is None else anchors)[0]
+    size, _, dead = _look(weigh(kernel, table, ridge, solver, weights, torch.float64), len(table) if anchors is None else anchors)
+    healthy, verdict = _judge(kernel, table, size, dead)
+    return size, None if healthy else verdict
 
 
 def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:
@@ -126,7 +143,7 @@ def _look(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tuple[bool, str]:
     share, middle, others = float(dead.double().mean()), float(size.median()), len(table) - 1
-    scaled = any(isinstance(leaf, HasLengthScale) for leaf in kernel.leaves())
+    scaled = bool(_scaled_leaves(kernel))
     if bool((table.values == table.values[:1]).all()):
         return False, "The condition is constant in this batch: every anchor sees everybody alike, so it conditions on nothing."
     if share >= MANY_DEAD:
@@ -136,27 +153,71 @@ def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tupl
             f"{share * 100:.0f} % of anchors see nobody: their outcome is alone in the batch. Use a larger batch, "
             "pass support=(y, condition), or choose a kernel that lets near outcomes help, such as RBF."
         )
-    if others >= FEW and middle > 0.5 * others:
-        wide = " Lower length_scale, or use 'auto'." if scaled else " Choose a sharper kernel, such as RBF."
-        return False, f"Nearly unconditional: the median anchor sees {middle:.0f} of {others} others about alike.{wide}"
+    unseen = _unseen(kernel, table)
+    if unseen is not None:
+        return False, unseen
+    if others >= FEW and middle > 0.5 * others and middle > _SHARED_MARGIN * _sharing(kernel, table):
+        return False, f"Nearly unconditional: the median anchor sees {middle:.0f} of {others} others about alike. {_sharpen(kernel)}."
     return True, f"Good: the median anchor has {middle:.1f} effective partners of {others}, and {share * 100:.0f} % see nobody."
+
+
+def _scaled_leaves(kernel: Kernel) -> list[HasLengthScale]:
+    return [leaf for leaf in kernel.leaves() if isinstance(leaf, HasLengthScale)]
+
+
+def _sharing(kernel: Kernel, table: Condition) -> float:
+    """How many others share the value of the median anchor in all columns of the kernel: no kernel can see fewer alike."""
+    selected = [leaf.columns for leaf in kernel.leaves() if isinstance(leaf, Leaf)]
+    values = torch.cat([table.select(columns) for columns in selected], dim=1)
+    groups = codes(values)
+    return float((groups.bincount()[groups] - 1).median())
+
+
+def _unseen(kernel: Kernel, table: Condition) -> str | None:
+    """A column that is far too narrow for its length scale, beside others that are not."""
+    for leaf in _scaled_leaves(kernel):
+        widths = table.widths(leaf.columns)
+        if len(widths) == 1 or leaf.scale is None:
+            continue
+        values = table.select(leaf.columns) / divisor(leaf.scale, table, leaf.columns)
+        ranges = torch.stack([part.amax(dim=0).sub(part.amin(dim=0)).norm() for part in torch.split(values, widths, dim=1)])
+        narrow = (ranges > 0) & (ranges < _UNSEEN_RANGE)
+        if narrow.any() and not narrow.all():
+            place = int(narrow.nonzero()[0])
+            names = list(table.names) if leaf.columns is None and table.names else leaf.columns
+            name = names[place] if isinstance(names, list | tuple) else place
+            return (
+                f"The kernel ignores column {name!r}, which varies by only {float(ranges[place]):.2g} length scales: "
+                "use length_scale='auto', or one number for each column."
+            )
+    return None
+
+
+def _sharpen(kernel: Kernel) -> str:
+    leaves = _scaled_leaves(kernel)
+    if not leaves:
+        return "Choose a sharper kernel, such as RBF"
+    if all(leaf.length_scale == "auto" for leaf in leaves):
+        return f"Lower partners, now {max(leaf.partners for leaf in leaves):g}, or fit the kernel on the condition it is used with"
+    return "Lower length_scale, or use 'auto'"
 
 
 def _raise_above(kernel: Kernel, table: Condition) -> str:
     """Advice with a number: what "auto" would choose here."""
     advised = copy.deepcopy(kernel)
-    leaves = [leaf for leaf in advised.leaves() if isinstance(leaf, HasLengthScale)]
+    leaves = _scaled_leaves(advised)
     if all(leaf.length_scale == "auto" for leaf in leaves):
         return f"raise partners above {max(leaf.partners for leaf in leaves):g}, or fit the kernel on the condition it is used with"
     for leaf in leaves:
         leaf.length_scale = "auto"
     advised.fit(table, batch_size=len(table))
-    after = [leaf.scale or 1.0 for leaf in leaves]
+    after = [shown_scale(_one_number(leaf.scale or 1.0), 2) for leaf in leaves]
     if len(leaves) == 1:
-        return f'raise length_scale above {_round(after[0])}, or use "auto"'
-    pairs = ", ".join(f"{leaf.columns!r} above {_round(scale)}" for leaf, scale in zip(leaves, after, strict=True))
+        return f'raise length_scale above {after[0]}, or use "auto"'
+    pairs = ", ".join(f"{leaf.columns!r} above {scale}" for leaf, scale in zip(leaves, after, strict=True))
     return f'raise the length_scale of {pairs}, or use "auto"'
 
 
-def _round(value: float) -> str:
-    return f"{value:.2g}"
+def _one_number(scale: Scale) -> Scale:
+    """One number instead of one per column, where they are about the same."""
+    return max(scale) if isinstance(scale, tuple) and max(scale) < 3 * min(scale) else scale

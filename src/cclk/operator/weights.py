@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Condition, as_condition
+from cclk.eager import eager
 from cclk.kernels import Kernel
 from cclk.operator.operators import Operator, Rows
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
@@ -90,6 +91,7 @@ class KernelAverage(Rows):
             return tile.div_(total.where(total > 0, 1.0)).to(self.dtype)
 
 
+@eager
 def conditional_weights(
     kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "paper"
 ) -> Tensor:

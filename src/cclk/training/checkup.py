@@ -16,7 +16,7 @@ from torch import Tensor
 from cclk.data.dataset import DataError, Dataset, Split
 from cclk.data.streamed import StreamedPictures
 from cclk.notices import CclkWarning
-from cclk.operator.diagnose import partners_of
+from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
 from cclk.training.engine import Training
 from cclk.training.run import load_dataset
@@ -130,25 +130,29 @@ def _columns(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _partners(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
-    """How many like samples an anchor meets in a batch, and what would give it more."""
-    found = _effective(settings, dataset)
+    """How many similar samples an anchor meets in a batch, whether the kernel suits the data, and what would give more neighbors."""
+    found = _examined(settings, dataset)
     if found is None:
         return
     size = settings.train.batch_size
-    told = f"in a batch of {size} the median anchor is compared with {found:.1f} like samples in effect"
-    if found >= _FEW_PARTNERS:
-        yield Finding("fine", told)
+    effective, wrong = found
+    told = f"in a batch of {size} the median anchor has {effective:.1f} effective neighbors"
+    if effective >= _FEW_PARTNERS:
+        # The same judgment as in `cclk.diagnose` and in the first step of training.
+        yield Finding("fine", told) if wrong is None else Finding("warning", wrong)
         return
     for larger in (2 * size, 4 * size, 8 * size):
         if larger + settings.train.queue <= len(dataset.train):
             more = settings.model_copy(update={"train": settings.train.model_copy(update={"batch_size": larger})})
-            if (_effective(more, dataset) or 0.0) >= _FEW_PARTNERS:
+            better = _examined(more, dataset)
+            if better is not None and better[0] >= _FEW_PARTNERS:
                 yield Finding("warning", f"{told}: --batch-size {larger} would do, or --queue {larger - size} --ema 0.5")
                 return
     yield Finding("warning", f"{told}: fewer condition columns, or --sampler local")
 
 
-def _effective(settings: Settings, dataset: Dataset) -> float | None:
+def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] | None:
+    """Effective neighbors of the median anchor, and what is wrong with the kernel, if anything."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)
         built = methods.build(settings, dataset)
@@ -158,7 +162,8 @@ def _effective(settings: Settings, dataset: Dataset) -> float | None:
         others = torch.arange(len(dataset.train))
         queue = others[~torch.isin(others, rows)][: settings.train.queue]
         seen, loss = built.condition[torch.cat([rows, queue])], settings.loss
-        return float(partners_of(built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows)).median())
+        size, wrong = examine_kernel(built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows))
+        return float(size.median()), wrong
 
 
 def _duration(settings: Settings, steps: int = 3) -> Finding:
