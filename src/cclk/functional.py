@@ -1,9 +1,12 @@
 """The losses as functions."""
 
-from cclk.losses.baselines import fair_info_nce, hard_neg_info_nce, weakly_sup_info_nce
+from cclk.losses.fair_cclk import fair_cclk
+from cclk.losses.fair_infonce import fair_info_nce
+from cclk.losses.hardneg_cclk import hard_neg_cclk
+from cclk.losses.hardneg_infonce import hard_neg_info_nce
 from cclk.losses.infonce import info_nce
-from cclk.losses.negatives import fair_cclk, hard_neg_cclk
-from cclk.losses.weaksup import weakly_sup_cclk
+from cclk.losses.weaksup_cclk import weakly_sup_cclk
+from cclk.losses.weaksup_infonce import weakly_sup_info_nce
 
 __all__ = [
     "fair_cclk",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable
 
@@ -313,3 +314,30 @@ def test_precomputed_matrices() -> None:
         torch.testing.assert_close(
             cclk.FairCCLK(kernels.Precomputed(), weights=mode)(x, y, kernel(z)), cclk.FairCCLK(kernel, weights=mode)(x, y, z)
         )
+
+
+@every_loss
+def test_a_last_batch_of_one_row_is_told_to_be_dropped(name: str) -> None:
+    x, y, z = batch()
+    with pytest.raises(ValueError, match=r"x has 1 rows: .*pass drop_last=True to the DataLoader"):
+        LOSSES[name][0]()(x[:1], y[:1], z[:1])
+
+
+def test_a_kernel_fitted_in_evaluation_mode_says_so() -> None:
+    """Lightning's sanity check calls the loss on a validation batch before any training."""
+    x, y, _ = batch()
+    with pytest.warns(cclk.CclkWarning, match="was not fitted.*The loss is in evaluation mode.*sanity check"):
+        cclk.FairCCLK().eval()(x, y, torch.randn(24))
+    with pytest.warns(cclk.CclkWarning, match="was not fitted") as caught:
+        cclk.FairCCLK()(x, y, torch.randn(24))
+    assert "evaluation mode" not in str(caught[0].message)
+
+
+@every_loss
+def test_every_argument_is_in_the_signature_and_documented(name: str) -> None:
+    kind = getattr(cclk, name)
+    documented = inspect.getdoc(kind)
+    assert documented is not None
+    for argument in inspect.signature(kind).parameters:
+        assert f"    {argument}:" in documented
+    assert {"temperature", "views", "symmetric", "gather_distributed", "reduction"} <= set(inspect.signature(kind).parameters)

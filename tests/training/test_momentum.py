@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from cclk.losses.negatives import fair_cclk
+from cclk.functional import fair_cclk
 from cclk.notices import CclkWarning
 from cclk.training import engine
 from cclk.training.settings import Settings, SettingsError, load

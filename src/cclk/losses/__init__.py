@@ -1,8 +1,11 @@
 """The losses of the paper, as modules; `cclk.functional` has the same as functions."""
 
-from cclk.losses.baselines import FairInfoNCE, HardNegInfoNCE, WeaklySupInfoNCE
+from cclk.losses.fair_cclk import FairCCLK
+from cclk.losses.fair_infonce import FairInfoNCE
+from cclk.losses.hardneg_cclk import HardNegCCLK
+from cclk.losses.hardneg_infonce import HardNegInfoNCE
 from cclk.losses.infonce import InfoNCE
-from cclk.losses.negatives import FairCCLK, HardNegCCLK
-from cclk.losses.weaksup import WeaklySupCCLK
+from cclk.losses.weaksup_cclk import WeaklySupCCLK
+from cclk.losses.weaksup_infonce import WeaklySupInfoNCE
 
 __all__ = ["FairCCLK", "FairInfoNCE", "HardNegCCLK", "HardNegInfoNCE", "InfoNCE", "WeaklySupCCLK", "WeaklySupInfoNCE"]

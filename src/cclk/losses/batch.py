@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,43 +15,7 @@ from torch.autograd.function import once_differentiable
 from cclk.condition import Condition
 from cclk.losses import distributed
 from cclk.losses.core import Contrast, Layout, Objective
-
-Views = Literal["cross", "all"]
-Reduction = Literal["mean", "sum", "none"]
-
-
-class ViewOptions(TypedDict, total=False):
-    """The options of every loss but the temperature, as keywords."""
-
-    views: Views
-    symmetric: bool
-    gather_distributed: bool
-    reduction: Reduction
-
-
-class CommonOptions(ViewOptions, total=False):
-    """The options of every loss, as keywords."""
-
-    temperature: float
-
-
-@dataclass(frozen=True)
-class Options:
-    """What every loss can be told."""
-
-    temperature: float = 0.1
-    views: Views = "cross"
-    symmetric: bool = False
-    gather_distributed: bool = False
-    reduction: Reduction = "mean"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature is {self.temperature}: it must be a positive number, such as 0.1")
-        if self.views not in ("cross", "all"):
-            raise ValueError(f"views is {self.views!r}: it must be 'cross' or 'all'")
-        if self.reduction not in ("mean", "sum", "none"):
-            raise ValueError(f"reduction is {self.reduction!r}: it must be 'mean', 'sum' or 'none'")
+from cclk.losses.options import Options
 
 
 @dataclass(frozen=True)
@@ -68,13 +32,18 @@ class Direction:
 
 
 class Batch:
-    """A checked batch: the local embeddings, and the joined batch of all processes."""
+    """A checked batch: the local embeddings, and the joined batch of all processes.
 
-    def __init__(self, x: Tensor, y: Tensor, support: Tensor | None, options: Options) -> None:
+    Args:
+        precise: Compute in float64, whatever the dtype of the embeddings.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, support: Tensor | None, options: Options, *, precise: bool = False) -> None:
         self.options = options
         self.joins = options.gather_distributed and distributed.active()
         _check_embeddings(x, y, support, alone=not self.joins)
-        self.dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
+        self.result_dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
+        self.dtype = torch.float64 if precise else self.result_dtype
         self.device = x.device
         self.local = len(x)
         self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
@@ -82,7 +51,7 @@ class Batch:
         self.counts = distributed.sizes(self.local, x.device) if self.joins else [self.local]
         self.size = sum(self.counts)
         if self.size < 2:
-            raise ValueError(f"x has {self.size} rows in all: a contrastive loss needs at least 2 samples")
+            raise ValueError(f"x has {self.size} rows over all processes: a contrastive loss needs at least 2 samples")
         self.first = sum(self.counts[: torch.distributed.get_rank()]) if self.joins else 0
 
     def join(self, local: Tensor) -> Tensor:
@@ -116,24 +85,31 @@ class Batch:
             parts.append(within)
         return torch.cat(parts) if len(parts) > 1 else across
 
-    def loss(self, objective: Callable[[Direction], Objective]) -> Tensor:
-        """The loss of the joined batch: the mean over its anchors and directions, or as `reduction` says."""
-        options = self.options
-        reduce = options.reduction != "none"
-        shares = []
+    def without_autocast(self) -> AbstractContextManager[object]:
+        """Matrix products inside run in the dtype of the batch."""
         device = self.device.type
-        with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
-            for direction in self.directions():
-                grad = torch.is_grad_enabled() and (direction.anchors.requires_grad or direction.partners.requires_grad)
-                shares.append(
-                    Contrast.apply(  # type: ignore[no-untyped-call]
-                        direction.anchors, direction.partners, objective(direction), options.temperature, reduce, grad
-                    )
-                )
-            loss: Tensor = shares[0] if len(shares) == 1 else (shares[0] + shares[1]) / 2
-            if options.reduction == "mean":
-                loss = loss / self.size
-            return distributed.total(loss) if self.joins and reduce else loss
+        return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+    def contrast(self, direction: Direction, objective: Objective) -> Tensor:
+        """The loss of the local anchors of one direction: their sum, or one by one with reduction="none"."""
+        temperature = self.options.temperature
+        learned = isinstance(temperature, Tensor) and temperature.requires_grad
+        grad = torch.is_grad_enabled() and (direction.anchors.requires_grad or direction.partners.requires_grad or learned)
+        floor = -1 / temperature.to(self.dtype) if isinstance(temperature, Tensor) and learned else None
+        scaled = direction.anchors / temperature
+        share: Tensor = Contrast.apply(  # type: ignore[no-untyped-call]
+            scaled, direction.partners, floor, objective, self.options.reduction != "none", grad
+        )
+        return share
+
+    def reduce(self, shares: list[Tensor]) -> Tensor:
+        """The loss of the joined batch from its directions: the mean over anchors, or as `reduction` says."""
+        loss = shares[0] if len(shares) == 1 else (shares[0] + shares[1]) / 2
+        if self.options.reduction == "mean":
+            loss = loss / self.size
+        if self.joins and self.options.reduction != "none":
+            loss = distributed.total(loss)
+        return loss.to(self.result_dtype)
 
 
 def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool) -> None:
@@ -157,7 +133,8 @@ def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool)
     if len(y) != len(x):
         raise ValueError(f"y has {len(y)} rows but x has {len(x)}: row i of both must be views of the same sample")
     if alone and len(x) < 2:
-        raise ValueError(f"x has {len(x)} rows: a contrastive loss needs at least 2 samples")
+        last = "; if this is the last batch of an epoch, pass drop_last=True to the DataLoader" if len(x) == 1 else ""
+        raise ValueError(f"x has {len(x)} rows: a contrastive loss needs at least 2 samples{last}")
 
 
 def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:

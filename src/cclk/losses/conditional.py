@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Self
 
+import torch
 from torch import Tensor
 
 from cclk.condition import Condition, as_condition
+from cclk.eager import eager
 from cclk.kernels import RBF, Kernel
-from cclk.losses.base import ContrastiveLoss, Support, split_support
-from cclk.losses.batch import Batch, CommonOptions, Direction, Options
-from cclk.losses.core import Objective
+from cclk.kernels.bandwidth import Scale
+from cclk.losses.base import ContrastiveLoss
+from cclk.losses.batch import Batch
+from cclk.losses.core import Layout, Objective, in_range
 from cclk.losses.objectives import Floor, PartnerWeights
+from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 from cclk.notices import warn
 from cclk.operator.diagnose import complaint
 from cclk.operator.solvers import Solver, check_ridge, check_solver
-from cclk.operator.weights import Weights, check_mode, weigh
+from cclk.operator.weights import check_mode, weigh
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,6 @@ class Conditioning:
         """The authors' code sums over views instead of averaging, and leaves the positive in every denominator."""
         return self.weights == "release"
 
-    def weigh(self, table: Condition, batch: Batch) -> Weights:
-        """The weights over a joined batch; the kernel is fitted on it if nobody did before."""
-        self.kernel.ensure_fitted(table)
-        return weigh(self.kernel, table, self.ridge, self.solver, self.weights, batch.dtype)
-
 
 @dataclass(frozen=True)
 class Report:
@@ -56,12 +55,13 @@ class Report:
     floored: Tensor
     """The share of anchors whose estimate fell below the smallest possible value and was put there, 0-d."""
     complaint: str | None
-    """What is wrong with the kernel on this batch; only looked at when asked for."""
+    """What is wrong with the kernel on this batch; only examined when asked for."""
 
 
-MakeObjective = Callable[[Direction, PartnerWeights, Floor], Objective]
+MakeObjective = Callable[[Layout, float, PartnerWeights, Floor], Objective]
 
 
+@eager
 def conditional_contrast(
     x: Tensor,
     y: Tensor,
@@ -73,39 +73,45 @@ def conditional_contrast(
     *,
     embeddings_condition: bool = False,
     examine: bool = False,
+    training: bool = True,
 ) -> tuple[Tensor, Report]:
     """A conditional loss and its report.
 
     Args:
-        embeddings_condition: without a condition, the detached embedding of the anchor's view serves as one.
-        examine: also judge the weights of this batch.
+        embeddings_condition: Without a condition, use the detached embedding of the anchor's view.
+        examine: Also judge the weights of this batch.
+        training: Whether this is a training batch, on which an unfitted kernel may be fitted without a further warning.
     """
     extra, extra_condition = split_support(support)
-    batch = Batch(x, y, extra, options)
+    # Weights of both signs cancel, and what is left of them needs more digits than float32 has.
+    batch = Batch(x, y, extra, options, precise=conditioning.weights == "paper")
+    # At low temperatures a score can outweigh any weight, so that the smallest weights count and need float64's range.
+    dtype = batch.dtype if in_range(batch.dtype, options.scale) else torch.float64
     own = condition is None and embeddings_condition
-    floor, weights, found = Floor(_log_floor(conditioning, options)), None, None
+    floor = _floor(conditioning, options)
+    weights, found, shares = None, None, []
+    with batch.without_autocast():
+        for direction in batch.directions():
+            if weights is None or own:
+                if own:
+                    anchors = {"embedding": y if direction.swapped else x}
+                    further = extra_condition if isinstance(extra_condition, Mapping) else {"embedding": extra_condition}
+                    table = joined_table(batch, anchors, extra, {"embedding": extra} if extra_condition is None else further)
+                else:
+                    table = joined_table(batch, condition, extra, extra_condition)
+                conditioning.kernel.ensure_fitted(table, training=training)
+                weights = weigh(conditioning.kernel, table, conditioning.ridge, conditioning.solver, conditioning.weights, dtype)
+                if examine and found is None:
+                    found = complaint(conditioning.kernel, table, weights)
+            partners = PartnerWeights(weights.rows, direction.layout, weights.counts_own, conditioning.as_released)
+            shares.append(batch.contrast(direction, make(direction.layout, options.scale, partners, floor)))
+        assert weights is not None
+        return batch.reduce(shares), Report(weights.solver, weights.reason, floor.share(), found)
 
-    def objective(direction: Direction) -> Objective:
-        nonlocal weights, found
-        if weights is None or own:
-            if own:
-                table = joined_table(batch, y if direction.swapped else x, extra, extra if extra_condition is None else extra_condition)
-            else:
-                table = joined_table(batch, condition, extra, extra_condition)
-            weights = conditioning.weigh(table, batch)
-            if examine and found is None:
-                found = complaint(conditioning.kernel, table, weights)
-        partners = PartnerWeights(weights.rows, direction.layout, weights.counts_own, conditioning.as_released)
-        return make(direction, partners, floor)
 
-    loss = batch.loss(objective)
-    assert weights is not None
-    return loss, Report(weights.solver, weights.reason, floor.share(), found)
-
-
-def _log_floor(conditioning: Conditioning, options: Options) -> float:
+def _floor(conditioning: Conditioning, options: Options) -> Floor:
     """exp f is at least exp(-1/temperature), and so must be its mean; the authors' code only keeps it above 1e-7."""
-    return math.log(1e-7) if conditioning.as_released else -1 / options.temperature
+    return Floor(math.log(1e-7)) if conditioning.as_released else Floor(-1 / options.scale, of_temperature=True)
 
 
 def joined_table(batch: Batch, condition: object, extra: Tensor | None, extra_condition: object, name: str = "condition") -> Condition:
@@ -126,11 +132,11 @@ class ConditionalLoss(ContrastiveLoss):
     """A loss with a kernel on the condition.
 
     Args:
-        kernel: how alike two outcomes of the condition are. The default suits numbers; `Delta` is for categories.
-        ridge: regularisation of the operator W = (K + ridge I)^-1 K.
-        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`; `report.reason` tells what "auto" chose and why.
+        kernel: How similar two values of the condition are. The default suits numbers; `Delta` is for categories.
+        ridge: Regularization of the operator W = (K + ridge I)^-1 K.
+        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`; `report.reason` says what "auto" selected and why.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors' code) or "nw" (kernel average).
-        Others: as in `ContrastiveLoss`.
+        temperature, views, symmetric, gather_distributed, reduction: As in `ContrastiveLoss`.
     """
 
     report: Report | None = None
@@ -144,21 +150,44 @@ class ConditionalLoss(ContrastiveLoss):
         ridge: float = 0.01,
         solver: Solver = "auto",
         weights: str = "loo",
-        **options: Unpack[CommonOptions],
+        temperature: Temperature = 0.1,
+        views: Views = "cross",
+        symmetric: bool = False,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
     ) -> None:
-        super().__init__(**options)
+        super().__init__(
+            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
+        )
         self.conditioning = Conditioning(self.default_kernel() if kernel is None else kernel, ridge, solver, weights)
         self._examined = False
 
     @classmethod
-    def release(cls, kernel: Kernel, *, ridge: float | None = None, temperature: float = 0.5, **options: Any) -> Self:
-        """The behaviour of the authors' release: both views as anchors, within-view pairs, W's diagonal 0, small weights cut."""
-        ridge = cls.release_ridge if ridge is None else ridge
-        return cls(kernel, ridge=ridge, temperature=temperature, weights="release", views="all", symmetric=True, **options)
+    def release(
+        cls,
+        kernel: Kernel,
+        *,
+        ridge: float | None = None,
+        solver: Solver = "auto",
+        temperature: Temperature = 0.5,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+    ) -> Self:
+        """The behavior of the authors' release: both views as anchors, within-view pairs, W's diagonal 0, small weights cut.
+
+        Args:
+            kernel: As in the loss.
+            ridge: The release's own by default: 0.01, and 100 for `HardNegCCLK`.
+            solver, temperature, gather_distributed, reduction: As in the loss.
+        """
+        return cls(
+            kernel, ridge=cls.release_ridge if ridge is None else ridge, solver=solver, weights="release", temperature=temperature,
+            views="all", symmetric=True, gather_distributed=gather_distributed, reduction=reduction,
+        )  # fmt: skip
 
     @staticmethod
     def default_kernel() -> Kernel:
-        """The kernel of a loss that was given none."""
+        """The kernel of a loss that was built without one."""
         return RBF(length_scale="auto")
 
     @property
@@ -166,11 +195,12 @@ class ConditionalLoss(ContrastiveLoss):
         """The kernel, with its fitted length scales."""
         return self.conditioning.kernel
 
+    @eager
     def compute(self, x: Tensor, y: Tensor, condition: object, support: Support | None, make: MakeObjective, own: bool = False) -> Tensor:
         """The loss; keeps the report, and warns once if the first batch shows a kernel that cannot work."""
         loss, self.report = conditional_contrast(
             x, y, condition, support, self.conditioning, self.options, make,
-            embeddings_condition=own, examine=not self._examined,
+            embeddings_condition=own, examine=not self._examined, training=self.training,
         )  # fmt: skip
         if not self._examined:
             self._examined = True
@@ -184,9 +214,9 @@ class ConditionalLoss(ContrastiveLoss):
             shown["solver"] = self.conditioning.solver
         return shown | {"weights": self.conditioning.weights}
 
-    def get_extra_state(self) -> dict[str, dict[str, float]]:
+    def get_extra_state(self) -> dict[str, dict[str, Scale]]:
         """The fitted length scales, so that a checkpoint brings them back."""
         return {"kernel": self.kernel.state()}
 
-    def set_extra_state(self, state: dict[str, dict[str, float]]) -> None:
+    def set_extra_state(self, state: dict[str, dict[str, Scale]]) -> None:
         self.kernel.load_state(state["kernel"])

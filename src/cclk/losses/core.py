@@ -77,6 +77,8 @@ class TileResult:
     """(rows,); kept apart because scaling a product's (rows, d) result is cheaper than scaling the slope."""
     pull: Tensor | None = None
     """(rows,); None for 0."""
+    of_floor: Tensor | None = None
+    """(rows,); dL / d floor, where the floor is -1 / temperature; None for 0."""
 
 
 class Objective(Protocol):
@@ -89,70 +91,76 @@ class Objective(Protocol):
 
 
 class Contrast(torch.autograd.Function):
-    """Losses of unit anchors (n, d) against unit partners (columns, d): their weighted sum, or one by one."""
+    """Losses of anchors (n, d), divided by the temperature, against unit partners (columns, d): their weighted sum, or one by one.
+
+    `floor` is -1 / temperature where the temperature is learned, else None.
+    """
 
     @staticmethod
-    def forward(ctx: Any, anchors: Tensor, partners: Tensor, objective: Objective, temperature: float, reduce: bool, grad: bool) -> Tensor:
-        ctx.problem = objective, temperature
-        losses, gradients = _run(anchors, partners, objective, temperature, None, grad and reduce)
+    def forward(
+        ctx: Any, anchors: Tensor, partners: Tensor, floor: Tensor | None, objective: Objective, reduce: bool, grad: bool
+    ) -> Tensor:
+        ctx.objective, ctx.reduce, ctx.learns_floor = objective, reduce, floor is not None
+        losses, gradients = _run(anchors, partners, objective, None, grad and reduce)
         if grad:
             ctx.save_for_backward(*(gradients if gradients is not None else (anchors, partners)))
-        ctx.reduce = reduce
         return losses.sum() if reduce else losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.reduce:
-            of_anchors, of_partners = ctx.saved_tensors
-            return of_anchors * incoming, of_partners * incoming, None, None, None, None
-        anchors, partners = ctx.saved_tensors
-        objective, temperature = ctx.problem
-        _, gradients = _run(anchors, partners, objective, temperature, incoming, True)
-        assert gradients is not None
-        return *gradients, None, None, None, None
+            of_anchors, of_partners, of_floor = (saved * incoming for saved in ctx.saved_tensors)
+        else:
+            anchors, partners = ctx.saved_tensors
+            _, gradients = _run(anchors, partners, ctx.objective, incoming, True)
+            assert gradients is not None
+            of_anchors, of_partners, of_floor = gradients
+        return of_anchors, of_partners, of_floor if ctx.learns_floor else None, None, None, None
 
 
 def _run(
-    anchors: Tensor, partners: Tensor, objective: Objective, temperature: float, incoming: Tensor | None, grad: bool
-) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    anchors: Tensor, partners: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
     """The losses of all anchors, and, if asked for, the gradients of their sum (weighted by `incoming`)."""
     layout = objective.layout
-    scaled = anchors / temperature
     buffer = partners.new_empty(min(TILE_ROWS, layout.anchors), partners.shape[0])
     losses = []
-    of_anchors = torch.empty_like(anchors) if grad else None
-    of_partners = torch.zeros_like(partners) if grad else None
+    gradients = (torch.empty_like(anchors), torch.zeros_like(partners), partners.new_zeros(())) if grad else None
     for start in range(0, layout.anchors, TILE_ROWS):
         stop = min(start + TILE_ROWS, layout.anchors)
-        rows = scaled[start:stop]
+        rows = anchors[start:stop]
         scores = torch.mm(rows, partners.T, out=buffer[: stop - start])
         result = objective.tile(scores, start, stop)
         losses.append(result.loss)
-        if of_anchors is None or of_partners is None:
+        if gradients is None:
             continue
-        coefficient, pull = result.coefficient[:, None], result.pull
+        of_anchors, of_partners, of_floor = gradients
+        coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
         if incoming is not None:
-            coefficient = coefficient * incoming[start:stop, None]
-            pull = None if pull is None else pull * incoming[start:stop]
+            weights = incoming[start:stop]
+            coefficient = coefficient * weights[:, None]
+            pull = None if pull is None else pull * weights
+            floored = None if floored is None else floored * weights
         local = torch.mm(result.slope, partners, out=of_anchors[start:stop]).mul_(coefficient)
         of_partners.addmm_(result.slope.T, rows * coefficient)
         if pull is not None:
             places = slice(layout.first + start, layout.first + stop)
             local.addcmul_(partners[places], pull[:, None])
             of_partners[places].addcmul_(rows, pull[:, None])
-    gradients = None if of_anchors is None or of_partners is None else (of_anchors.div_(temperature), of_partners)
+        if floored is not None:
+            of_floor += floored.sum()
     return torch.cat(losses) if len(losses) != 1 else losses[0], gradients
 
 
-def in_range(scores: Tensor, temperature: float) -> bool:
+def in_range(dtype: torch.dtype, temperature: float) -> bool:
     """Whether any score at this temperature can be exponentiated as it is."""
-    return 1 / temperature <= LARGEST_UNSHIFTED[scores.dtype]
+    return 1 / temperature <= LARGEST_UNSHIFTED[dtype]
 
 
 def exponentiate(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor | None]:
     """exp(scores - shift) in place, and the shift (rows, 1), None where none is needed to stay in range."""
-    if in_range(scores, temperature):
+    if in_range(scores.dtype, temperature):
         return scores.exp_(), None
     shift = scores.amax(dim=1, keepdim=True)
     return scores.sub_(shift).exp_(), shift

@@ -56,6 +56,8 @@ class Floor:
     """The smallest estimate that is believed, in logarithms, and how many anchors were below it and put there."""
 
     log: float
+    of_temperature: bool = False
+    """Whether it is -1 / temperature, which has a gradient where the temperature is learned."""
     anchors: int = 0
     floored: list[Tensor] = field(default_factory=list)
 
@@ -99,6 +101,8 @@ class WeightedNegatives:
         terms, total, cond, alive = conditional(scores, weights, self.temperature, self.floor)
         result = _positive_against(positive, cond + self.log_count, terms, total)
         result.coefficient = result.coefficient.where(alive, 0.0)
+        if self.floor.of_temperature and result.pull is not None:
+            result.of_floor = -result.pull.where(~alive, 0.0)
         return result
 
 
@@ -118,7 +122,7 @@ class WeightedPositives:
             self.layout.own(scores, start, stop).fill_(-math.inf)
         terms, total, cond, alive = conditional(scores, weights, self.temperature, self.floor)
         shift = None
-        if in_range(scores, self.temperature):  # then `conditional` has exponentiated them
+        if in_range(scores.dtype, self.temperature):  # then `conditional` has exponentiated them
             if not self.marginal_has_positive:
                 self.layout.positive(scores, start, stop).zero_()
         else:
@@ -128,9 +132,10 @@ class WeightedPositives:
         everyone = scores.sum(dim=1)
         gap = unshifted(everyone.log(), shift) - cond
         slope = scores.mul_(everyone.reciprocal()[:, None])
-        share = total.clamp_min(torch.finfo(total.dtype).tiny).reciprocal()  # weights near 0 would give infinity
-        slope.addcmul_(terms, share.neg_().where(alive, 0.0)[:, None])
-        return TileResult(softplus(gap), slope, gap.sigmoid())
+        slope.addcmul_(terms, total.reciprocal().neg_().where(alive, 0.0)[:, None])
+        pressure = gap.sigmoid().to(slope.dtype)
+        of_floor = pressure.where(~alive, 0.0).neg_() if self.floor.of_temperature else None
+        return TileResult(softplus(gap).to(slope.dtype), slope, pressure, of_floor=of_floor)
 
 
 @dataclass
@@ -183,8 +188,9 @@ class ReweightedNegatives:
         negative = corrected.where(alive, floor)
         pressure = (negative - positive).sigmoid()
         per_unit = (pressure / (1 - false)).where(alive, 0.0)
+        of_floor = pressure.where(~alive, 0.0)
         slope = harder.mul_(((1 + beta) / total)[:, None]).addcmul_(hard, (-beta / weight)[:, None])
-        return TileResult(softplus(negative - positive), slope, per_unit, -pressure - per_unit * false)
+        return TileResult(softplus(negative - positive), slope, per_unit, -pressure - per_unit * false, of_floor)
 
 
 def unshifted(logarithm: Tensor, shift: Tensor | None) -> Tensor:
@@ -195,8 +201,8 @@ def unshifted(logarithm: Tensor, shift: Tensor | None) -> Tensor:
 def _positive_against(positive: Tensor, negative: Tensor, terms: Tensor, total: Tensor) -> TileResult:
     """softplus(negative - positive), where negative is log(total) up to a constant and total the sum of the terms."""
     gap = negative - positive
-    pressure = gap.sigmoid()
-    return TileResult(softplus(gap), terms, pressure / total.clamp_min(torch.finfo(total.dtype).tiny), -pressure)
+    pressure = gap.sigmoid().to(terms.dtype)
+    return TileResult(softplus(gap).to(terms.dtype), terms, pressure / total, -pressure)
 
 
 def conditional(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -206,21 +212,21 @@ def conditional(scores: Tensor, weights: Tensor, temperature: float, floor: Floo
     none) is put on the floor and its gradient stops: `alive` is False.
 
     Returns:
-        The terms (rows, columns), up to a factor per row, in the memory of the weights; their sums; cond; alive. Scores that are
+        The terms (rows, columns), up to a factor per row; their sums; cond, in the precision of the weights; alive. Scores that are
         `in_range` are exponentiated in place, others are left alone.
     """
-    tiny = torch.finfo(scores.dtype).tiny
-    if in_range(scores, temperature):
+    if in_range(scores.dtype, temperature):
         terms = weights.mul_(scores.exp_())
         total = terms.sum(dim=1)
-        cond = total.clamp_min(tiny).log()
+        cond = total.log()
     else:
-        # Shifted by the largest score among the partners: the largest of all could be out of their sight.
-        shift = scores.where(weights != 0, -math.inf).amax(dim=1, keepdim=True)
+        # Shifted by the largest of log |w| + S: the largest score alone may belong to a weight of 1e-30 and hide all the others.
+        exponents = weights.abs().log_().add_(scores)
+        shift = exponents.amax(dim=1, keepdim=True)
         shift = shift.where(shift.isfinite(), 0.0)
-        terms = weights.mul_((scores - shift).clamp_max_(0.0).exp_())
+        terms = exponents.sub_(shift).exp_().copysign_(weights).to(scores.dtype)
         total = terms.sum(dim=1)
-        cond = total.clamp_min(tiny).log() + shift[:, 0]
+        cond = total.log() + shift[:, 0]
     alive = (total > 0) & (cond > floor.log)
     floor.anchors += len(total)
     floor.floored.append((~alive).sum())
