@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from cclk import functional, kernels
+from cclk.extras import needed_for
 from cclk.losses import (
     FairCCLK,
     FairInfoNCE,
@@ -43,7 +44,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The estimator needs scikit-learn, and is imported when it is asked for."""
     if name == "ConditionalEncoder":
-        return importlib.import_module("cclk.estimator").ConditionalEncoder
+        with needed_for("ConditionalEncoder"):
+            return importlib.import_module("cclk.estimator").ConditionalEncoder
     raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 
 
@@ -53,5 +55,7 @@ def load(run: str | os.PathLike[str]) -> nn.Module:
     It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition.
     """
     # By name: the loss library does not know the training room, and is imported without what that needs.
-    encoder: nn.Module = importlib.import_module("cclk.training.trained").load(run)
+    with needed_for("cclk.load"):
+        trained = importlib.import_module("cclk.training.trained")
+    encoder: nn.Module = trained.load(run)
     return encoder

@@ -24,6 +24,7 @@ from cclk import CclkWarning
 from cclk.data import DataError, Split, decode, picture_cache, streamed
 from cclk.data.decode import read_picture
 from cclk.data.streamed import StreamedPictures
+from cclk.extras import MissingExtraError
 
 QUADRANTS = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 255, 0]]], np.uint8)
 """Red, green / blue, yellow."""
@@ -474,5 +475,5 @@ def test_pictures_do_not_stay_in_memory(tmp_path: Path) -> None:
 
 def test_a_missing_pillow_says_what_to_install(numbered: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(DataError, match=r"needs Pillow: pip install 'cclk\[train\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs the module PIL, .* pip install '\.\[train\]'"):
         decode.need_pillow()

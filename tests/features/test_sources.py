@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from cclk.extras import MissingExtraError
 from cclk.features import FeatureError, build_extractor
 from cclk.features.extractor import Extractor, Preparation
 from cclk.models import build_encoder
@@ -194,7 +195,7 @@ def test_what_is_wrong_with_an_onnx_file_is_named(tmp_path: Path, monkeypatch: p
         build(str(path))
     assert "\n" not in str(caught.value)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(FeatureError, match="pip install onnxruntime"):
+    with pytest.raises(MissingExtraError, match=r"needs the module onnxruntime, .* pip install '\.\[features\]'"):
         build(str(path))
 
 

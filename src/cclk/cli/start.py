@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from cclk import extras
+
 NEEDED = ("cyclopts", "pydantic", "rich")
 
 
@@ -12,7 +14,7 @@ def main() -> int:
     """The command line, if what it needs is installed."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"cclk: the command line needs {', '.join(missing)}: pip install 'cclk[report]'", file=sys.stderr)
+        print(f"cclk: {extras.missing('the command line', ', '.join(missing), 'report')}", file=sys.stderr)
         return 2
     from cclk.cli.main import main as run
 

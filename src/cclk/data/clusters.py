@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cclk.extras import needed_for
+
 _STARTS = 4
 
 
 def kmeans(condition: Tensor, k: int, seed: int = 0) -> Tensor:
     """The cluster of each row, int64 (n,) from 0 to k - 1; distances are in the units of the columns as given."""
-    try:
+    with needed_for("k-means"):
         from sklearn.cluster import KMeans  # type: ignore[import-untyped]
         from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError("k-means needs scikit-learn: pip install 'cclk[train]'") from error
     values = condition.detach().cpu().numpy()
     values = values.reshape(len(values), -1)
     if not np.isfinite(values).all():

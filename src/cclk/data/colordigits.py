@@ -16,9 +16,10 @@ import torch
 import torch.nn.functional as F
 
 from cclk.data.colour import CONDITION_NAMES, Colours, draw_colours, paint
-from cclk.data.dataset import DataError, Dataset, Split
+from cclk.data.dataset import Dataset, Split
 from cclk.data.randomness import generator
 from cclk.data.splits import Rows, hold_out, stratified_order
+from cclk.extras import needed_for
 
 _TEST = 397
 _LIT = ("abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg")
@@ -34,10 +35,8 @@ def load(
     Args:
         segments: the condition is which of the display's seven segments show the digit, each noted wrongly with probability 0.1.
     """
-    try:
+    with needed_for("colordigits"):
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise DataError("colordigits needs scikit-learn: pip install 'cclk[train]'") from error
     digits = load_digits()
     order = stratified_order(digits.target, seed=0)
     train, validation = hold_out(order[:-_TEST], holdout)

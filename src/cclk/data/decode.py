@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cclk.data.errors import DataError
+from cclk.extras import needed_for
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,10 +29,8 @@ _TURNS = {
 
 def need_pillow() -> None:
     """Say what to install where Pillow is missing."""
-    try:
+    with needed_for("reading image files"):
         import PIL.Image  # noqa: F401
-    except ImportError as error:
-        raise DataError("reading picture files needs Pillow: pip install 'cclk[train]'") from error
 
 
 def read_picture(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8], os.stat_result]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cclk.data.errors import DataError
+from cclk.extras import needed_for
 
 Strings = npt.NDArray[np.object_]
 Numbers = npt.NDArray[np.float64]
@@ -23,10 +24,8 @@ class Table:
     """The columns of a file. Rows count from 1 and the header is not one, as people count them; CSV lines are one more."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        with needed_for("reading tables"):
             import pyarrow as pa
-        except ImportError as error:
-            raise DataError("tables need pyarrow: pip install 'cclk[train]'") from error
         self.path = path
         if not path.is_file():
             raise DataError(f"there is no file {path}: give a CSV or Parquet file")

@@ -9,6 +9,7 @@ from typing import Any
 
 from cclk.experiments.measure import WORDS
 from cclk.experiments.tables import values
+from cclk.extras import needed_for
 from cclk.files import replace_file
 
 Result = Mapping[str, Any]
@@ -119,11 +120,9 @@ def _weights(axes: Sequence[Any], result: Result) -> None:
 
 
 def _save(path: Path, size: tuple[float, float], panels: int, picture: Callable[[Any], None]) -> Path:
-    try:
+    with needed_for("drawing figures", "report"):
         import matplotlib
-    except ImportError as error:
-        raise ValueError("pictures need matplotlib: pip install 'cclk[report]'") from error
-    from matplotlib.figure import Figure
+        from matplotlib.figure import Figure
 
     # The same result gives the same file: no date, no random names.
     with matplotlib.rc_context({"svg.hashsalt": "cclk", "axes.spines.top": False, "axes.spines.right": False, "font.size": 9}):

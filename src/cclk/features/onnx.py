@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cclk.extras import needed_for
 from cclk.features.extractor import Extractor, FeatureError, Preparation, first_line
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
 
@@ -57,10 +58,8 @@ def _run(session: Any, path: Path, given: str, output: str, chunk: Tensor, rows:
 
 
 def _session(path: Path) -> Any:
-    try:
+    with needed_for("running .onnx files", "features"):
         import onnxruntime  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise FeatureError("running .onnx files needs onnxruntime: pip install onnxruntime") from error
     if not path.is_file():
         raise FeatureError(f"there is no file {path}: give the path of an .onnx file")
     options = onnxruntime.SessionOptions()
