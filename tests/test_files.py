@@ -7,8 +7,10 @@ import stat
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
-from cclk.files import replace_file, replace_text
+from cclk.files import read_tensors, replace_file, replace_text, write_tensors
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
@@ -47,3 +49,33 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
         replace_file(path, fail)
     assert path.read_text() == "first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_equal_tensors_and_metadata_are_equal_files(tmp_path: Path) -> None:
+    tensors = {
+        "b": torch.arange(6.0).reshape(2, 3).T,
+        "a": torch.tensor(7),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "none": torch.empty(0),
+    }
+    metadata = {name: f"the {name}: “quoted”\n" for name in ("settings", "kernel", "shape", "inputs", "version")}
+    written = set()
+    for attempt in range(8):  # the library alone would order the metadata in another way nearly every time
+        path = tmp_path / f"{attempt}.safetensors"
+        turned = (dict(reversed(given.items())) if attempt % 2 else given for given in (tensors, metadata))
+        write_tensors(path, *turned)  # type: ignore[arg-type]
+        written.add(path.read_bytes())
+    assert len(written) == 1
+    found, told = read_tensors(path)
+    assert told == metadata
+    for read in (found, load_file(path)):
+        assert read.keys() == tensors.keys()
+        assert all(read[name].dtype == value.dtype and torch.equal(read[name], value) for name, value in tensors.items())
+    assert (8 + int.from_bytes(path.read_bytes()[:8], "little")) % 8 == 0, "values are aligned"
+
+
+def test_what_is_no_file_of_tensors_is_an_os_error(tmp_path: Path) -> None:
+    (tmp_path / "t.safetensors").write_text("nothing")
+    for name in ("t.safetensors", "none.safetensors"):
+        with pytest.raises(OSError, match=r"safetensors|header"):
+            read_tensors(tmp_path / name)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 from cclk.data.dataset import Column, Dataset, Split
-from cclk.files import replace_file
+from cclk.files import read_tensors, write_tensors
 from cclk.notices import CclkWarning
 from cclk.training.engine import Training
 from cclk.training.network import Network
@@ -132,8 +132,6 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def save(self, path: str | Path) -> None:
         """Keep a fitted encoder in a .safetensors file: weights, settings and parameters; nothing in it is code."""
-        from safetensors.torch import save_file
-
         check_is_fitted(self, "network_")
         path = Path(path)
         if path.suffix != ".safetensors":
@@ -145,21 +143,16 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "shape": json.dumps(shape),
             "names": json.dumps(list(getattr(self, "feature_names_in_", []))),
         }
-        tensors = {name: value.contiguous() for name, value in self.network_.float().state_dict().items()}
-        replace_file(path, lambda draft: save_file(tensors, draft, about))
+        write_tensors(path, self.network_.float().state_dict(), about)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """A fitted encoder from a file written by `save`."""
-        from safetensors import SafetensorError, safe_open
-
         try:
-            with safe_open(path, framework="pt") as stored:
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-                about = stored.metadata() or {}
+            tensors, about = read_tensors(Path(path))
             parameters, shape, names = (json.loads(about[key]) for key in ("parameters", "shape", "names"))
             settings = parse(json.loads(about["settings"]), str(path))
-        except (OSError, SafetensorError, KeyError) as error:
+        except (OSError, KeyError) as error:
             raise ValueError(f"{path} holds no ConditionalEncoder ({error}): write one with save") from error
         self = cls(**parameters)
         self.settings_ = settings

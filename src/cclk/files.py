@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cclk.extras import needed_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -35,3 +42,41 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     replace_file(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a .safetensors file atomically, whose bytes depend on nothing but tensors and metadata.
+
+    The library writes metadata in the order of a hash map, which is another one in every process; here it is sorted.
+    """
+    with needed_for("writing .safetensors files"):
+        from safetensors.torch import save
+
+    content = memoryview(save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata)))
+    end = 8 + int.from_bytes(content[:8], "little")  # the file is the header's length in 8 bytes, the header as JSON, the values
+    header = json.loads(bytes(content[8:end]))
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # values are aligned to 8 bytes
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            file.writelines([len(text).to_bytes(8, "little"), text, content[end:]])
+
+    replace_file(path, write)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a .safetensors file.
+
+    Raises:
+        OSError: if it is missing, not of this format or damaged.
+    """
+    with needed_for("reading .safetensors files"):
+        from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as stored:
+            return {name: stored.get_tensor(name) for name in stored.keys()}, stored.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        raise OSError(str(error)) from error

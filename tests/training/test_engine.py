@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -366,3 +367,24 @@ def test_data_that_changed_are_not_taken_for_the_same(vectors: Path, tmp_path: P
     del settings["data_fingerprint"]  # runs of before there were fingerprints
     (run.folder / "settings.json").write_text(json.dumps(settings))
     assert len(Run(run.folder).dataset.train)
+
+
+def test_equal_runs_are_equal_files(vectors: Path, tmp_path: Path) -> None:
+    """In processes of their own, whose hash maps have other orders."""
+    files = ("run/encoder.safetensors", "run/export.safetensors", "run/export.onnx", "run/export.pt2", "features.npz", "features.parquet")
+    found = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        code = "import sys; from cclk.cli.main import main; sys.exit(any(main(line.split()) for line in sys.argv[1:]))"
+        commands = [
+            f"train --dataset {vectors} --encoder mlp --augmentation vectors --batch-size 64 --steps 2 --out run",
+            *(f"export run --format {form}" for form in ("safetensors", "onnx", "torch")),
+            *(f"embed run {vectors} --out features.{form}" for form in ("npz", "parquet")),
+        ]
+        subprocess.run(
+            [sys.executable, "-c", code, *(f"{command} --quiet" for command in commands)],
+            cwd=folder, env=ONE_THREAD | {"PYTHONHASHSEED": seed}, check=True,
+        )  # fmt: skip
+        found.append({name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files})
+    assert found[0] == found[1]

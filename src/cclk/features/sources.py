@@ -13,6 +13,7 @@ from torch import Tensor
 from cclk.features.clip import clip_extractor
 from cclk.features.extractor import Extractor, FeatureError, Preparation, first_line
 from cclk.features.onnx import onnx_extractor
+from cclk.files import read_tensors
 from cclk.models import ENCODERS, build_encoder
 
 Numbers = Sequence[float] | None
@@ -108,12 +109,11 @@ def _encoder_extractor(
 
 def _encoder_of_run(path: Path) -> tuple[str, dict[str, Any]]:
     """Name and options of the encoder of a run, as the run's file tells them."""
+    metadata = _read(path)[1]
     try:
-        model = json.loads(_read(path)[1]["settings"])["model"]
+        model = json.loads(metadata["settings"])["model"]
         return model["encoder"], dict(model["encoder_options"])
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FeatureError):
-            raise
         raise FeatureError(f"{path} is not the encoder.safetensors of a run: name its encoder, and give the file as its weights") from error
 
 
@@ -127,14 +127,9 @@ def _network_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError as error:
-        raise FeatureError("reading .safetensors files needs safetensors: pip install 'cclk[train]'") from error
     if not path.is_file():
         raise FeatureError(f"there is no file {path}: give a .safetensors file of weights")
     try:
-        with safe_open(path, framework="pt") as stored:
-            return {key: stored.get_tensor(key) for key in stored.keys()}, stored.metadata() or {}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+        return read_tensors(path)
+    except OSError as error:
         raise FeatureError(f"{path} is not a .safetensors file, or damaged: {first_line(error)}") from error

@@ -23,7 +23,8 @@ import cclk
 from cclk import augment
 from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
-from cclk.files import replace_file, replace_text
+from cclk.extras import needed_for
+from cclk.files import replace_text, write_tensors
 from cclk.kernels import Kernel
 from cclk.operator.diagnose import partners_of
 from cclk.training import files, methods
@@ -234,8 +235,6 @@ class Training:
         return step
 
     def _export(self) -> None:
-        from safetensors.torch import save_file
-
         metadata = {
             "settings": json.dumps(self.settings.model_dump(mode="json")),
             "kernel": json.dumps(self.method.kernel.state() if self.method.kernel is not None else {}),
@@ -243,8 +242,7 @@ class Training:
             "inputs": json.dumps(self.dataset.inputs),
             "version": cclk.__version__,
         }
-        tensors = {key: value.contiguous() for key, value in self.plain_network.state_dict().items()}
-        replace_file(self.folder / ENCODER, lambda draft: save_file(tensors, draft, metadata))
+        write_tensors(self.folder / ENCODER, self.plain_network.state_dict(), metadata)
 
 
 class Metrics:
@@ -259,7 +257,8 @@ class Metrics:
             kept = [line for line in read_metrics(path) if line["step"] <= self.start]
             replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
             self.lines = path.open("a")
-            from torch.utils.tensorboard import SummaryWriter
+            with needed_for("training"):
+                from torch.utils.tensorboard import SummaryWriter
 
             self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.start + 1)
         return self
@@ -317,10 +316,8 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 def _launch(settings: Settings) -> Any:
     """The processes of the run: those torchrun started, else as many as the settings say."""
-    try:
+    with needed_for("training"):
         from lightning_fabric import Fabric
-    except ImportError as error:
-        raise RunError("training needs more than the loss library: pip install 'cclk[train]'") from error
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
     world = int(os.environ.get("WORLD_SIZE", devices)) if "LOCAL_WORLD_SIZE" in os.environ else devices
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would tell of its precision, wanted or not

@@ -20,6 +20,7 @@ from torch import Tensor
 from cclk import data
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
+from cclk.files import read_tensors
 from cclk.training import files
 from cclk.training.files import RunError
 from cclk.training.network import Network, embed
@@ -62,17 +63,14 @@ class Run:
 
     @cached_property
     def _stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
-        from safetensors import SafetensorError, safe_open
-
         path = self.folder / ENCODER
         if not path.exists():
             raise RunError(
                 f"{self.folder} has no {ENCODER}: its training has not ended; go on with cclk train --resume --out {self.folder}"
             )
         try:
-            with safe_open(path, framework="pt") as stored:
-                return {key: stored.get_tensor(key) for key in stored.keys()}, stored.metadata()  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
+            return read_tensors(path)
+        except OSError as error:
             raise RunError(f"{path} is damaged: {error}") from error
 
     @property

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cclk.files import replace_file
+from cclk.extras import needed_for
+from cclk.files import replace_file, write_tensors
 from cclk.training.files import RunError
 from cclk.training.run import Run
 
@@ -76,20 +77,15 @@ def export(run: Run, kind: Format, out: Path | None = None) -> Path:
         case "torch":
             _to_torch(encoder, path)
         case "safetensors":
-            from safetensors.torch import save_file
-
-            tensors = {name: value.contiguous() for name, value in encoder.state_dict().items()}
-            about = {"settings": json.dumps(run.settings.model_dump(mode="json")), "shape": json.dumps(encoder.shape)}
-            replace_file(path, lambda draft: save_file(tensors, draft, about))
+            metadata = {"settings": json.dumps(run.settings.model_dump(mode="json")), "shape": json.dumps(encoder.shape)}
+            write_tensors(path, encoder.state_dict(), metadata)
     return path
 
 
 def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
-    try:
+    with needed_for("exporting to ONNX", "export"):
         import onnx  # noqa: F401
         import onnxruntime  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise RunError("exporting to ONNX needs onnx and onnxruntime: pip install 'cclk[export]'") from error
 
     def write(draft: Path) -> None:
         # Tracing serves plain networks well and needs no compiler; torch would rather be asked to compile.
