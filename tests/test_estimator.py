@@ -123,8 +123,24 @@ def test_sensitive_features_in_a_data_frame(people: tuple[np.ndarray, ...]) -> N
     for missing in (*(frame[name].where(age > 50) for name in frame), frame["town"].astype(object).where(age > 50, pd.NA)):
         with pytest.raises(ValueError, match=f"the condition {missing.name} has .*: drop or impute them"):
             _columns(missing.to_frame(), 600)
-    with pytest.raises(ValueError, match="condition born is datetime64"):
-        _columns(pd.DataFrame({"born": pd.to_datetime(["2001-05-01"] * 600)}), 600)
+    with pytest.raises(ValueError, match="condition stay is timedelta64"):
+        _columns(pd.DataFrame({"stay": pd.to_timedelta([1] * 600, "h")}), 600)
+
+
+def test_dates_are_days() -> None:
+    from cclk.estimator import _columns
+
+    texts = [f"2024-05-{1 + day:02d}T12:00:00" for day in range(30)]
+    moments = pd.to_datetime(pd.Series(texts))
+    for born in (texts, np.array(texts, "datetime64[ns]"), moments, moments.dt.tz_localize("UTC"), pd.array(texts, "string")):
+        values, columns = _columns({"born": born}, 30)
+        assert [column.kind for column in columns] == ["continuous"]
+        assert values[:, 0].tolist() == [19844.5 + day for day in range(30)]
+    assert _columns({"born": [*texts[1:], "unknown"]}, 30)[1][0].kind == "categorical"
+    with pytest.raises(ValueError, match=r"the condition born has .*: drop or impute them"):
+        _columns({"born": moments.where(moments > moments[0])}, 30)
+    with pytest.raises(ValueError, match="condition born: '2024-02-30' is not a date"):
+        _columns({"born": [*texts[1:], "2024-02-30"]}, 30)
 
 
 def test_every_column_is_taken_for_what_it_is(people: tuple[np.ndarray, ...]) -> None:

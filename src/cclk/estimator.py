@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 from cclk.data.dataset import Column, Dataset, Split
+from cclk.data.dates import days, is_date
 from cclk.files import read_tensors, write_tensors
 from cclk.notices import CclkWarning
 from cclk.training.engine import Training
@@ -92,7 +93,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Args:
             X: a table (n, k) of numbers, or uint8 pictures (n, c, h, w).
             y: not used; it is here so that pipelines can pass it.
-            sensitive_features: what to ignore: numbers or categories, one or several columns, as an array or a data frame.
+            sensitive_features: what to ignore: numbers, dates (as days) or categories, one or several columns, as an array or a data frame.
             condition: what to use, in the same forms. Give one of the two.
         """
         if sensitive_features is not None and condition is not None:
@@ -244,9 +245,11 @@ def _columns(given: Any, rows: int) -> tuple[Tensor, tuple[Column, ...]]:
 
 
 def _as_numbers(values: Array, name: str) -> Array:
-    """A column of objects or text as numbers if all of it are numbers, whole ones as integers; else as text."""
-    if values.dtype.kind in "mM":
-        raise ValueError(f"the condition {name} is {values.dtype}: give dates and durations as numbers, such as years")
+    """A column of objects or text as numbers if all of it are numbers, whole ones as integers; dates as days since 1970; else as text."""
+    if values.dtype.kind == "M":
+        return np.where(np.isnat(values), np.nan, values.astype("datetime64[us]").astype(np.int64) / 86_400e6)
+    if values.dtype.kind == "m":
+        raise ValueError(f"the condition {name} is {values.dtype}: give durations as numbers, such as days")
     if values.dtype.kind not in "OUS":
         return values
     if any(map(_is_missing, values.tolist())):
@@ -254,9 +257,17 @@ def _as_numbers(values: Array, name: str) -> Array:
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):
-        return values.astype(str)
+        texts = values.astype(str)
+        return _days(texts.tolist(), name) if all(map(is_date, texts.tolist())) else texts
     whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
     return numbers.astype(np.int64) if whole else numbers
+
+
+def _days(texts: list[str], name: str) -> Array:
+    try:
+        return np.array([days(text) for text in texts])
+    except ValueError as error:
+        raise ValueError(f"the condition {name}: {error}; correct or drop it") from None
 
 
 def _is_missing(value: object) -> bool:

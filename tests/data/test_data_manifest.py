@@ -167,6 +167,7 @@ def replaced(values: list[object], row: int, value: object) -> list[object]:
     return [*values[:row], value, *values[row + 1 :]]
 
 
+DAYS: list[object] = [f"2024-{1 + row % 12:02d}-{1 + row // 2:02d}" for row in range(ROWS)]
 AGES: list[object] = [30.5 + row for row in range(ROWS)]
 PATHS: list[object] = [f"pics/{row}.png" for row in range(ROWS)]
 NUMBERS = {"features": "s_*", "condition": "age"}
@@ -176,7 +177,12 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv is empty"),
     "header only": (lambda folder: written(folder, b"age,s_1\n"), NUMBERS, r"a header and no rows"),
     "wrong encoding": (lambda folder: written(folder, "age,s_1\n3,\xe9\n".encode("latin-1")), NUMBERS, r"not UTF-8"),
-    "ragged line": (lambda folder: written(folder, b"age,s_1\n3,4\n3,4,5\n"), NUMBERS, r"Expected 2 columns, got 3"),
+    "ragged line": (lambda folder: written(folder, b"age,s_1\n3,4\n3,4,5\n"), NUMBERS, r"Expected 2 columns, got 3.*separated by ',': quote cells that contain one"),
+    "bare semicolons": (lambda folder: written(folder, b"age;s_1;traits\n3;4;a;b\n"), NUMBERS, r"Expected 3 columns, got 4.*separated by ';': quote cells that contain one"),
+    "thousands": (lambda folder: written(folder, b"age;s_1\n1.234,5;4\n1,5;3\n"), {"features": "s_*", "condition": "age:continuous"}, r"row 1, column 'age' is '1\.234,5': it must be a number with a decimal point"),
+    "quoted decimal comma": (lambda folder: people(folder, s_2=['"1,5"'] * 40), NUMBERS, r"row 1, column 's_2' is '1,5': it must be a number with a decimal point"),
+    "no such date": (lambda folder: people(folder, age=replaced(DAYS, 4, "2024-02-30")), NUMBERS, r"row 5, column 'age' is '2024-02-30': it must be a date such as 2024-05-31, .*or ask for age:categorical"),
+    "not a date": (lambda folder: people(folder, age=replaced(DAYS, 4, "soon")), {"features": "s_*", "condition": "age:continuous"}, r"row 5, column 'age' is 'soon': it must be a date such as 2024-05-31"),
     "twice the same column": (lambda folder: written(folder, b"age,age,s_1\n1,2,3\n"), NUMBERS, r"several columns named 'age'"),
     "broken parquet": (lambda folder: written(folder, b"PAR1 no", "t.parquet"), NUMBERS, r"cannot be read"),
     "unknown condition": (people, {"features": "s_*", "condition": "agee"}, r"no column 'agee' \(did you mean 'age'\?\), asked for as --condition"),
@@ -248,3 +254,83 @@ def test_lists_may_be_missing_but_not_infinite(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"s": np.arange(40.0), "clip": lists}), path)
     with pytest.raises(DataError, match="1 in clip"):
         data.load(str(path), features="s", condition="clip")
+
+
+@pytest.mark.parametrize(("sign", "told"), [(";", "separated by ';'"), ("\t", "separated by tabs")])
+def test_other_delimiters_and_decimal_commas(sign: str, told: str, tmp_path: Path) -> None:
+    options = {"features": ["s_1", "s_2"], "condition": ["age", "site", "traits", "has_*"], "label": "smiling", "split": "part"}
+    plain = people(tmp_path)
+    expected = data.load(str(plain), **options)
+    rows = [line.split(",") for line in plain.read_text().splitlines()]
+    cells = [[f'"{cell}"' if sign in cell else cell for cell in row] for row in rows]
+    points = [[cell.replace(".", ",") if place in (1, 6, 7) else cell for place, cell in enumerate(row)] for row in cells]
+    assert "(" not in expected.description.partition(" rows")[0], "commas go without saying"
+    for name, table, comma in (("points", cells, ""), ("commas", points, ", with decimal commas")):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\ufeff" + "\n".join(sign.join(row) for row in table))
+        found = data.load(str(path), **options)  # type: ignore[arg-type]
+        assert f"{name}.csv ({told}{comma}): 40 rows" in found.description
+        assert [column.kind for column in found.columns] == ["continuous", "categorical", "attributes", "attributes"]
+        for split in ("train", "validation", "test"):
+            for what in ("x", "y", "condition"):
+                assert torch.equal(getattr(getattr(found, split), what), getattr(getattr(expected, split), what))
+
+
+def test_commas_in_the_header_decide(tmp_path: Path) -> None:
+    """A name may hold another sign, and quotes hide a comma."""
+    both = written(tmp_path, b"age,s_1,a;b\n" + b"1.5,2,x;y\n2.5,3,x\n" * 20, "both.csv")
+    found = data.load(str(both), features="s_1", condition=["age", "a;b"])
+    assert [column.kind for column in found.columns] == ["continuous", "attributes"]
+    bare = written(tmp_path, b"age, years;s_1;site\n" + b"1,5;2;Oslo\n" * 20, "bare.csv")
+    with pytest.raises(
+        DataError, match=r"no column 's_1'.*: it has age,  years;s_1;site; if ';' separates its columns, quote names with commas"
+    ):
+        data.load(str(bare), features="s_1", condition="age")
+    quoted = written(tmp_path, b'"age, years";s_1\n' + b"1,5;2\n2,5;3\n" * 20, "quoted.csv")
+    found = data.load(str(quoted), features="s_1", condition="age, years")
+    assert "age, years is a number from 1.5 to 2.5" in found.description
+
+
+def test_dates_are_days(tmp_path: Path) -> None:
+    days: list[object] = [
+        ["2024-05-01", "1969-12-31T12:00", "2024-05-02 06:00:00.5", "2024-05-01T02:00+02:00"][row % 4] for row in range(ROWS)
+    ]
+    expected = [19844.0, -0.5, 19845.25 + 0.5 / 86400, 19844.0]
+    found = data.load(str(people(tmp_path, age=days)), features="s_*", condition="age", row_id="path")
+    assert found.columns[0].kind == "continuous"
+    assert "age is a date from 1969-12-31 to 2024-05-02" in found.description
+    rows = [int(name[5:-4]) for name in found.train.ids]
+    torch.testing.assert_close(found.train.condition[:, 0], torch.tensor([expected[row % 4] for row in rows]))
+    # As an input they are days too; a kind that is asked for stands.
+    assert float(data.load(str(people(tmp_path, s_1=days)), features="s_1", condition="age").train.x.max()) == pytest.approx(19845.25)
+    assert data.load(str(people(tmp_path, age=days)), features="s_*", condition="age:categorical").columns[0].kind == "categorical"
+    days[3] = ""
+    with pytest.raises(DataError, match="1 in age"):
+        data.load(str(people(tmp_path, age=days)), features="s_*", condition="age")
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("ms", tz="Europe/Oslo")])
+def test_dates_in_parquet(kind: pa.DataType, tmp_path: Path) -> None:
+    days = pa.array(np.arange(ROWS) + 19844, pa.int32()).cast(pa.date32()).cast(kind)
+    pyarrow.parquet.write_table(pa.table({"s": np.arange(40.0), "day": days}), tmp_path / "t.parquet")
+    found = data.load(str(tmp_path / "t.parquet"), features="s", condition="day")
+    assert found.columns[0].kind == "continuous"
+    assert "day is a date from 2024-05-01 to 2024-06-09" in found.description
+    assert torch.equal(found.train.condition, found.train.x + 19844)
+
+
+def test_nanoseconds_are_read(tmp_path: Path) -> None:
+    moments = pa.array(np.arange(ROWS) * 86_400_000_000_001, pa.int64()).cast(pa.timestamp("ns"))
+    pyarrow.parquet.write_table(pa.table({"s": np.arange(40.0), "day": moments}), tmp_path / "t.parquet")
+    assert torch.equal((found := data.load(str(tmp_path / "t.parquet"), features="s", condition="day")).train.condition, found.train.x)
+
+
+def test_dates_among_words_are_categories(tmp_path: Path) -> None:
+    found = data.load(str(people(tmp_path, site=["2024-05-01", "never"] * 20)), features="s_*", condition="site")
+    assert "site is one of 2 categories (2024-05-01, never)" in found.description
+
+
+def test_numbers_too_close_for_their_size_are_said(tmp_path: Path) -> None:
+    moments: list[object] = [f"2024-05-01T12:00:{row:02d}" for row in range(ROWS)]
+    with pytest.warns(CclkWarning, match="condition age: its 40 distinct values become 1 in 32-bit precision: subtract its smallest value"):
+        data.load(str(people(tmp_path, age=moments)), features="s_*", condition="age")

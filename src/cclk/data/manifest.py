@@ -6,7 +6,7 @@
 
 Pictures are found relative to the file and read when they are needed. What kind of condition a column is, is inferred and can be told:
 
-    continuous      a number                                    kernel rbf
+    continuous      a number, or a date (2024-05-31, as days)   kernel rbf
     categorical     text, or a few distinct whole numbers       kernel delta
     attributes      words joined by ';' (an empty cell: none of them), or columns of 0 and 1, has_*        kernel rbf
     embedding       a list in a cell, or several columns of numbers given by a pattern                     kernel cosine
@@ -100,6 +100,7 @@ def load(
         paths = _picture_paths(table, image, names, rows)
         pictures = StreamedPictures(paths, size, mode="L" if grey else "RGB", cache_dir=data_folder(data_dir) / "decoded")
 
+    _warn_of_rounding(path, columns, filled)
     conditions = torch.from_numpy(np.concatenate(filled, axis=1).astype(np.float32))
 
     def part(chosen: Rows) -> Split:
@@ -116,7 +117,7 @@ def load(
         classes=classes,
         condition_names=tuple(name for column in columns for name in column.names),
         condition_kind=_overall(placed),
-        description=f"{path.name}: {len(rows):,} rows, "
+        description=f"{path.name}{f' ({table.layout})' if table.layout else ''}: {len(rows):,} rows, "
         + (f"pictures of {size} x {size}" if pictures is not None else f"{len(inputs)} numbers each")
         + f"; {'; '.join(column.told() for column in columns)}",
         columns=placed,
@@ -165,6 +166,8 @@ class _Understood:
     values: Numbers
     names: tuple[str, ...]
     categories: tuple[str, ...] = ()
+    dates: bool = False
+    """Whether the numbers are days since 1970-01-01."""
 
     def missing(self) -> npt.NDArray[np.bool_]:
         return np.asarray(np.isnan(self.values).any(axis=1))
@@ -184,6 +187,9 @@ class _Understood:
         match self.kind:
             case "continuous":
                 known = self.values[~np.isnan(self.values)]
+                if self.dates:
+                    first, last = (np.datetime64(int(np.floor(day)), "D") for day in (known.min(), known.max()))
+                    return f"{self.name} is a date from {first} to {last}{how}"
                 return f"{self.name} is a number from {known.min():g} to {known.max():g}{how}"
             case "categorical":
                 return f"{self.name} is one of {len(self.categories)} categories ({_some(self.categories)}){how}"
@@ -236,7 +242,8 @@ def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _U
     if kind is None:
         kind = _inferred(table, name, present) if not kernel or kernel == "delta" else "continuous"
     if kind == "continuous":
-        return _Understood(name, kind, kernel, table.numbers(name, f"a number, or ask for {name}:categorical")[:, None], (name,))
+        values = table.numbers(name, f", or ask for {name}:categorical")[:, None]
+        return _Understood(name, kind, kernel, values, (name,), dates=table.is_date(name))
     if kind == "attributes":
         cells = table.text(name, empty="")
         words = sorted({word.strip() for cell in present for word in cell.split(_SEPARATOR) if word.strip()})
@@ -261,6 +268,8 @@ def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _U
 
 
 def _inferred(table: Table, name: str, present: Sequence[str]) -> ColumnKind:
+    if table.is_date(name):
+        return "continuous"
     if table.is_numeric(name):
         values = table.numbers(name)
         known = values[~np.isnan(values)]
@@ -312,6 +321,16 @@ def _warn_of_leaks(path: Path, columns: Sequence[_Understood], inputs: Sequence[
             warn(f"{path}: the condition {column.name} is also an input ({', '.join(both[:3])}): leave it out of --features to ignore it")
         if label is not None and label in (column.name, *column.names):
             warn(f"{path}: {label} is the label and a condition too: what is ignored cannot be read, what is used is given away")
+
+
+def _warn_of_rounding(path: Path, columns: Sequence[_Understood], filled: Sequence[Numbers]) -> None:
+    """A condition whose values lie so close together, beside their size, that single precision makes many of them the same."""
+    for column, values in zip(columns, filled, strict=True):
+        if column.kind == "continuous":
+            distinct, kept = len(np.unique(values)), len(np.unique(values.astype(np.float32)))
+            if kept < distinct / 2:
+                told = f"its {distinct:,} distinct values become {kept:,} in 32-bit precision"
+                warn(f"{path}, condition {column.name}: {told}: subtract its smallest value first")
 
 
 def _complete_rows(

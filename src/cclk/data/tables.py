@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cclk.data.dates import EXAMPLE, days, is_date
 from cclk.data.errors import DataError
 from cclk.extras import needed_for
 
@@ -31,15 +33,23 @@ class Table:
             raise DataError(f"there is no file {path}: give a CSV or Parquet file")
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty: it needs a header and rows")
+        self.layout = ""
+        """How a CSV file is written, if it is not separated by commas."""
+        delimiter = "," if path.suffix == ".parquet" else _delimiter(path)
         try:
-            self._table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+            self._table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, delimiter)
         except pa.ArrowInvalid as error:
             told = str(error).splitlines()[0]
             if "UTF8" in told or "utf8" in told:
                 told = f"{told.rstrip('.')}: it is not UTF-8 text; save it as UTF-8"
+            elif "columns, got" in told:
+                told = f"{told}; columns are separated by {_DELIMITERS[delimiter]}: quote cells that contain one"
             raise DataError(f"{path} cannot be read: {told}") from error
         except OSError as error:
             raise DataError(f"{path} cannot be read: {error.strerror or str(error).splitlines()[0]}") from error
+        if delimiter != ",":
+            self._table, commas = _decimal_points(self._table)
+            self.layout = f"separated by {_DELIMITERS[delimiter]}" + (", with decimal commas" if commas else "")
         self.names: list[str] = self._table.column_names
         twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
@@ -58,7 +68,8 @@ class Table:
 
             near = difflib.get_close_matches(pattern, self.names, n=1)
             meant = f" (did you mean {near[0]!r}?)" if near else ""
-            raise DataError(f"{self.path} has no column {pattern!r}{meant}, asked for as {what}: it has {_listed(self.names)}")
+            mixed = "" if self.layout or ";" not in "".join(self.names) else "; if ';' separates its columns, quote names with commas"
+            raise DataError(f"{self.path} has no column {pattern!r}{meant}, asked for as {what}: it has {_listed(self.names)}{mixed}")
         return found
 
     def one(self, pattern: str, what: str) -> str:
@@ -95,45 +106,77 @@ class Table:
 
     def text(self, name: str, empty: str | None = None) -> Strings:
         """A column as text; a missing cell is None, and an empty one too if it is not said what that means."""
-        cells: list[Any] = self._table.column(name).to_pylist()
+        column = self._table.column(name)
+        # Python has no nanoseconds.
+        cells: list[Any] = (column if not _is_timestamp(column.type) else _microseconds(column)).to_pylist()
         texts = [None if cell is None or (isinstance(cell, float) and np.isnan(cell)) else str(cell).strip() for cell in cells]
         known = [empty if cell == "" else cell for cell in texts]
         return np.array([None if cell is None or (cell and cell.lower() in _MISSING) else cell for cell in known], dtype=object)
 
-    def numbers(self, name: str, what: str = "a number") -> Numbers:
-        """A column as numbers; a missing cell is NaN, and text is an error that names its row."""
-        values = self._parsed(name, what)
+    def numbers(self, name: str, otherwise: str = "") -> Numbers:
+        """A column as numbers, dates as days since 1970-01-01; a missing cell is NaN, and text is an error that names its row.
+
+        Args:
+            otherwise: what else to do about a cell that is no number, for the error.
+        """
+        values = self._parsed(name, otherwise)
         endless = np.flatnonzero(np.abs(values) > _LARGEST)
         if len(endless):
             raise DataError(f"{self.where(int(endless[0]) + 1, name)} is infinite or beyond 3e38: it must be finite")
         return values
 
-    def _parsed(self, name: str, what: str) -> Numbers:
+    def _parsed(self, name: str, otherwise: str) -> Numbers:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         column = self._table.column(name)
-        if pa.types.is_string(column.type):
-            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-        try:
-            values: Numbers = column.cast(pa.float64()).to_numpy().astype(np.float64)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # cell by cell: truth values, spaces, and what is wrong
-            values = np.array([self._number(cell, row, name, what) for row, cell in enumerate(self.text(name), 1)])
+        if _is_temporal(column.type):
+            return np.asarray(_microseconds(column).cast(pa.int64()).to_numpy().astype(np.float64) / 86_400e6)
+        if self._begins_with_date(name):
+            wanted, parse = f"a date such as {EXAMPLE}, as in other rows", days
+        else:
+            wanted, parse = "a number", _float
+            if pa.types.is_string(column.type):
+                column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+            try:
+                return np.asarray(column.cast(pa.float64()).to_numpy().astype(np.float64))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                pass  # cell by cell: truth values, spaces, and what is wrong
+        values = np.full(len(self), np.nan)
+        for row, cell in enumerate(self.text(name)):
+            if cell is not None:
+                try:
+                    values[row] = parse(cell)
+                except ValueError:
+                    point = " with a decimal point" if parse is _float and "," in cell else ""
+                    raise DataError(f"{self.where(row + 1, name)} is {cell!r}: it must be {wanted}{point}{otherwise}") from None
         return values
 
-    def _number(self, cell: str | None, row: int, name: str, what: str) -> float:
-        try:
-            return np.nan if cell is None else float(_TRUTH.get(cell.lower(), cell))
-        except ValueError:
-            raise DataError(f"{self.where(row, name)} is {cell!r}: it must be {what}") from None
-
     def is_numeric(self, name: str) -> bool:
-        """Whether every cell that is there is a number."""
+        """Whether every cell that is there is a number; dates are not."""
+        if _is_temporal(self._table.column(name).type) or self._begins_with_date(name):
+            return False
         try:
             self._parsed(name, "")
         except DataError:
             return False
         return True
+
+    def is_date(self, name: str) -> bool:
+        """Whether every cell that is there is written as an ISO date or date-time."""
+        if _is_temporal(self._table.column(name).type):
+            return True
+        return self._begins_with_date(name) and all(is_date(cell) for cell in self.text(name) if cell is not None)
+
+    def _begins_with_date(self, name: str) -> bool:
+        """Whether the first cell that is there is a date: quick where a column is anything else."""
+        import pyarrow.types as types
+
+        column = self._table.column(name)
+        if not (types.is_string(column.type) or types.is_large_string(column.type)):
+            return False
+        cells = ((cell.as_py() or "").strip() for cell in column)
+        return is_date(next((cell for cell in cells if cell and cell.lower() not in _MISSING), ""))
 
     def where(self, row: int, name: str) -> str:
         """How a cell is called in a complaint."""
@@ -143,16 +186,63 @@ class Table:
 _TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 
-def _read_csv(path: Path) -> Any:
+def _float(text: str) -> float:
+    return float(_TRUTH.get(text.lower(), text))
+
+
+def _is_timestamp(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_timestamp(kind))
+
+
+def _is_temporal(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_date(kind)) or _is_timestamp(kind)
+
+
+def _microseconds(column: Any) -> Any:
+    """Dates or timestamps of any unit as timestamps in microseconds."""
+    import pyarrow as pa
+
+    return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
+
+
+_DELIMITERS = {",": "','", ";": "';'", "\t": "tabs"}
+
+
+def _delimiter(path: Path) -> str:
+    """What separates the names of the header; a file with a single column would be of no use, so the first that separates any is it."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = file.readline()
+    return next((sign for sign in _DELIMITERS if len(next(csv.reader([header], delimiter=sign), [])) > 1), ",")
+
+
+def _read_csv(path: Path, delimiter: str) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     # Everything as text: what a column is, and which cell is wrong, is decided here and not by the first block of the file.
-    with csv.open_csv(path) as lines:
+    with csv.open_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter)) as lines:
         names = lines.schema.names
     words = [spelt for word in _MISSING for spelt in {word, word.upper(), word.capitalize()}] + ["NaN", "N/A"]
     convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=words)
-    return csv.read_csv(path, convert_options=convert, parse_options=csv.ParseOptions(newlines_in_values=True))
+    return csv.read_csv(path, convert_options=convert, parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True))
+
+
+def _decimal_points(table: Any) -> tuple[Any, bool]:
+    """Columns of whole numbers and numbers with a decimal comma, with points instead; and whether there are any."""
+    import pyarrow.compute as pc
+
+    found = False
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        decimal = pc.match_substring_regex(column, r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
+        whole = pc.match_substring_regex(column, r"^\s*([+-]?\d+)?\s*$")
+        if pc.any(decimal).as_py() and pc.all(pc.or_(decimal, whole)).as_py():
+            table, found = table.set_column(place, name, pc.replace_substring(column, ",", ".")), True
+    return table, found
 
 
 def _read_parquet(path: Path) -> Any:

@@ -1,0 +1,34 @@
+"""ISO dates and date-times as numbers: days since 1970-01-01, with the time of day as a fraction. Without an offset it is UTC.
+
+>>> is_date("2024-05-01"), is_date("2024-05-01T18:30:00+02:00"), is_date("1 May 2024")
+(True, True, False)
+>>> days("1970-01-02"), days("1970-01-02 06:00")
+(1.0, 1.25)
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+EXAMPLE = "2024-05-31"
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_date(text: str) -> bool:
+    """Whether it is written as a date; there need not be such a day."""
+    return _ISO.fullmatch(text) is not None
+
+
+def days(text: str) -> float:
+    """The date as a number of days.
+
+    Raises:
+        ValueError: if there is no such date.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a date such as {EXAMPLE}") from None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) / timedelta(days=1)
