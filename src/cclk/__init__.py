@@ -1,10 +1,10 @@
 """Conditional contrastive learning with kernels: tell a representation what to use, what to ignore, what to find hard."""
 
+from __future__ import annotations
+
 import importlib
 import os
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from cclk import functional, kernels
 from cclk.extras import needed_for
@@ -19,6 +19,9 @@ from cclk.losses import (
 )
 from cclk.notices import CclkWarning
 from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
+
+if TYPE_CHECKING:
+    from cclk.training.trained import TrainedEncoder
 
 __version__ = "0.1.0"
 
@@ -49,13 +52,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 
 
-def load(run: str | os.PathLike[str]) -> nn.Module:
-    """The encoder of a finished run, in evaluation mode: uint8 pictures or vectors (n, ...) in, features (n, width) out.
+def load(run: str | os.PathLike[str]) -> TrainedEncoder:
+    """The encoder of a finished run, in evaluation mode: uint8 images or vectors (n, ...) in, features (n, width) out.
 
-    It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition.
+    It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition. Its method `embed` takes image paths,
+    PIL images, arrays of any size and data frames, and returns a NumPy array (n, width).
     """
     # By name: the loss library does not know the training room, and is imported without what that needs.
     with needed_for("cclk.load"):
         trained = importlib.import_module("cclk.training.trained")
-    encoder: nn.Module = trained.load(run)
+    encoder: TrainedEncoder = trained.load(run)
     return encoder

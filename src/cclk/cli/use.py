@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 from cyclopts import Parameter
 from rich.console import Console
 
@@ -32,15 +31,16 @@ def embed(
 
     Samples are read and embedded a batch at a time. Neither label nor condition is needed.
     """
-    from cclk.cli.embedding import samples_of, write_embeddings
+    from cclk.cli.embedding import write_embeddings
     from cclk.training.run import Run
+    from cclk.training.samples import read_samples
     from cclk.training.trained import TrainedEncoder
 
     if batch_size < 1:
         raise RunError(f"--batch-size is {batch_size}: it must be at least 1")
     opened = Run(run)
     encoder = TrainedEncoder(opened)
-    x, ids = samples_of(opened, data, data_dir, row_id)
+    x, ids = read_samples(opened, data, data_dir, row_id)
     if tuple(x.shape[1:]) != encoder.shape:
         raise RunError(f"samples of {data} have the shape {tuple(x.shape[1:])}, but {run} was trained on {encoder.shape}")
     write_embeddings(out, ids, encoder.width, _batches(encoder, x, batch_size, quiet))
@@ -68,8 +68,5 @@ def export(
 def _batches(encoder: Any, x: Any, size: int, quiet: bool) -> Any:
     from rich.progress import track
 
-    starts = range(0, len(x), size)
-    console = Console(stderr=True, quiet=quiet)
-    for start in track(starts, "embedding", console=console, disable=quiet or not console.is_terminal):
-        with torch.inference_mode():
-            yield encoder(x[torch.arange(start, min(start + size, len(x)))]).numpy()
+    console, total = Console(stderr=True, quiet=quiet), -(-len(x) // size)
+    return track(encoder.batches(x, size), "embedding", total, console=console, disable=quiet or not console.is_terminal)

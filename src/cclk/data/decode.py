@@ -60,6 +60,17 @@ def read_picture(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8
         ) from error
 
 
+def square_image(image: Image, called: str, size: int, mode: Mode) -> npt.NDArray[np.uint8]:
+    """An image in memory as values, the same as those of its file."""
+    try:
+        image.load()  # or it would be decoded at a smaller size, which the caller would see
+        return _square(image, called, size, mode)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{called} cannot be read ({str(error) or type(error).__name__}): its file may be closed or damaged") from error
+
+
 def _too_large(path: str, pixels: str, limit: int | None) -> DataError:
     return DataError(
         f"the picture {path} has {pixels}, more than the {limit} that Pillow holds to be safe: "

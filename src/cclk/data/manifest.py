@@ -147,13 +147,17 @@ def load_inputs(
                 raise DataError(f"{table.where(row, column)} is empty: every row needs a picture")
         paths = _picture_paths(table, column, names, every)
         return StreamedPictures(paths, size, mode="L" if grey else "RGB", cache_dir=data_folder(data_dir) / "decoded"), ids
-    inputs = _input_columns(table, features or ())
+    return input_vectors(table, _input_columns(table, features or ())), ids
+
+
+def input_vectors(table: Table, inputs: Sequence[str]) -> torch.Tensor:
+    """Columns of numbers as float32 (n, k); every row needs all of them."""
     vectors = np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
     lacks = np.argwhere(np.isnan(vectors))
     if len(lacks):
         row, place = lacks[0]
         raise DataError(f"{table.where(int(row) + 1, inputs[place])} is empty: every row needs all inputs")
-    return torch.from_numpy(vectors), ids
+    return torch.from_numpy(vectors)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ class StreamedPictures:
         mode: "RGB" for three channels, "L" for one, grey.
         cache_dir: the folder in which decoded pictures are kept; None: `decoded/` in the data folder (CCLK_DATA, else ~/.cache/cclk).
         threads: how many pictures are decoded at a time; None: one per usable core.
+        keep: whether decoded images are kept in the cache; for images that are read once, they need not be.
     """
 
     dtype = torch.uint8
@@ -57,10 +59,11 @@ class StreamedPictures:
         mode: Mode = "RGB",
         cache_dir: str | Path | None = None,
         threads: int | None = None,
+        keep: bool = True,
     ) -> None:
         absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - see read_picture
         places = {path: place for place, path in enumerate(dict.fromkeys(absolute))}  # a file in several rows is decoded and kept once
-        self._source = _Source(list(places), size, mode, cache_dir, threads)
+        self._source = _Source(list(places), size, mode, cache_dir, threads, keep)
         self._rows = np.array([places[path] for path in absolute], np.int64)
 
     @property
@@ -97,7 +100,7 @@ class StreamedPictures:
 class _Source:
     """The files of a list of pictures, shared by all of its subsets."""
 
-    def __init__(self, paths: list[str], size: int, mode: Mode, cache_dir: str | Path | None, threads: int | None) -> None:
+    def __init__(self, paths: list[str], size: int, mode: Mode, cache_dir: str | Path | None, threads: int | None, keep: bool) -> None:
         need_pillow()
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise DataError(f"size is {size!r}: it must be a whole number of pixels, at least 1")
@@ -111,7 +114,7 @@ class _Source:
         self._threads = threads or _usable_cores()
         self._stamps, key = self._stamp()
         folder = data_folder() / "decoded" if cache_dir is None else Path(cache_dir).expanduser()
-        self._cache = PictureCache(folder / f"{key}.rows", len(self.paths), self.shape[0] * size * size)
+        self._cache = PictureCache(folder / f"{key}.rows", len(self.paths), self.shape[0] * size * size) if keep else None
 
     def _stamp(self) -> tuple[npt.NDArray[np.int64], str]:
         """Length and time of change of each file, and a name for them all: with other files or another size it is another name."""
@@ -129,7 +132,7 @@ class _Source:
 
     def read(self, rows: npt.NDArray[np.int64]) -> Tensor:
         result = np.empty((len(rows), *self.shape), np.uint8)
-        with self._cache.open() as cache:
+        with self._cache.open() if self._cache is not None else nullcontext(OpenCache(None, 0)) as cache:
             missing = [place for place, row in enumerate(rows) if not self._recall(cache, int(row), result[place])]
             if len(missing) == 1 or (missing and self._threads == 1):
                 self._decode_all(cache, rows, missing, result)

@@ -57,6 +57,22 @@ class Table:
         if len(self) == 0:
             raise DataError(f"{path} has a header and no rows")
 
+    @classmethod
+    def of(cls, frame: Any, wanted: Sequence[str] = ()) -> Table:
+        """The wanted columns, or all, of a data frame or a mapping of names to columns, which messages call x."""
+        with needed_for("reading data frames"):
+            import pyarrow as pa
+        self = cls.__new__(cls)
+        self.path, self.layout = Path("x"), ""
+        keys = {str(key): key for key in getattr(frame, "column_names", None) or list(getattr(frame, "columns", frame))}
+        self.names = list(keys)
+        wanted = [self.one(name, "an input of the encoder") for name in wanted] or self.names
+        try:
+            self._table = pa.table({name: frame[keys[name]] for name in wanted})
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"x cannot be read as a table: {' '.join(str(error).split())}") from error
+        return self
+
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
