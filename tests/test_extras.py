@@ -37,20 +37,22 @@ def without(blocked: set[str], code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("blocked", "code", "module"),
+    ("blocked", "code", "module", "extra"),
     [
-        (LIGHT, "cclk.ConditionalEncoder", "sklearn"),
-        ({"pydantic"}, "cclk.ConditionalEncoder", "pydantic"),
-        (LIGHT, "cclk.load('run')", "pydantic"),
-        (LIGHT, "import cclk.data; cclk.data.load('colordigits')", "sklearn"),
-        (LIGHT, "import cclk.data; cclk.data.load('people.csv', features='a', condition='b')", "pyarrow"),
+        (LIGHT, "cclk.ConditionalEncoder", "sklearn", "train"),
+        ({"pydantic"}, "cclk.ConditionalEncoder", "pydantic", "train"),
+        (LIGHT, "cclk.load('run')", "pydantic", "train"),
+        (LIGHT, "import cclk.data; cclk.data.load('colordigits')", "sklearn", "train"),
+        (LIGHT, "import cclk.data; cclk.data.load('people.csv', features='a', condition='b')", "pyarrow", "train"),
+        ({"sklearn"}, "from cclk.evaluation.probes import fit_classifier as fit; fit([], [], 2, [], [])", "sklearn", "train"),
+        ({"plotly"}, "from cclk.report import write_report; write_report([1], None)", "plotly", "report"),
     ],
 )
-def test_a_missing_module_is_named_with_what_to_type(blocked: set[str], code: str, module: str) -> None:
+def test_a_missing_module_is_named_with_what_to_type(blocked: set[str], code: str, module: str, extra: str) -> None:
     message = without(blocked, code)
     assert re.fullmatch(
         rf"MissingExtraError: .* needs the module {module}, which is not installed: "
-        r"run pip install '\.\[train\]' in the source folder of cclk",
+        rf"run pip install '\.\[{extra}\]' in the source folder of cclk",
         message,
     )
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from cclk.evaluation.samples import Floats, Integers
 from cclk.evaluation.threads import one_thread
+from cclk.extras import needed_for
 
 # Strongest regularisation first: ties go to it, and each logistic fit starts from the one before, which is near.
 _STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
@@ -58,8 +59,9 @@ def fit_classifier(features: Floats, target: Integers, classes: int, validation:
     Args:
         target: class numbers 0 .. classes - 1, each of which occurs.
     """
-    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+    with needed_for("evaluation"):
+        from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+        from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     if classes == 1:
         return Linear(np.zeros((features.shape[1], 1), np.float32), np.zeros(1, np.float32), _STRENGTHS[0])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from cclk.extras import needed_for
 from cclk.files import replace_text
 from cclk.report import figures
 from cclk.report.pictures import SHOWN, triples
@@ -34,7 +35,8 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
     """
     if not runs:
         raise ValueError("a report needs at least one run")
-    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    with needed_for("a report", "report"):
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
     page = _Page()
     runs = _with_names_of_their_own(runs)
