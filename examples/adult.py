@@ -175,7 +175,7 @@ def decorrelated(data: Splits, alpha: float) -> list[Any]:
     return [remover.transform(part) for part in parts]
 
 
-def encoder(method: Method, width: int, plan: Plan, seed: int, choice: dict[str, float]) -> cclk.ConditionalEncoder:
+def encoder(method: Method, width: int, plan: Plan, seed: int, choice: dict[str, Any]) -> cclk.ConditionalEncoder:
     """Our encoder, or the same without a condition."""
     way: dict[str, Any] = {"method": "fair", "sampler": "local"} if method == "fair" else {"method": "infonce"}
     return cclk.ConditionalEncoder(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+
+import pytest
 
 
 def run(code: str) -> str:
@@ -12,7 +15,8 @@ def run(code: str) -> str:
 
 def test_import_is_light() -> None:
     """Little more than torch itself: nothing that only training, data or reports need."""
-    code = "import torch, time, sys; t = time.perf_counter(); import cclk; print(time.perf_counter() - t, *sys.modules)"
+    use = "import cclk; [getattr(cclk, name) for name in cclk.__all__]"
+    code = f"import torch, time, sys; t = time.perf_counter(); {use}; print(time.perf_counter() - t, *sys.modules)"
     tries = [run(code).split() for _ in range(3)]  # the machine may be busy with other tests
     assert min(float(seconds) for seconds, *_ in tries) < 0.3
     modules = tries[0][1:]
@@ -29,3 +33,27 @@ def test_public_names() -> None:
     }  # fmt: skip
     assert all(hasattr(cclk, name) for name in cclk.__all__)
     assert cclk.__version__
+
+
+def test_names_are_imported_when_they_are_used() -> None:
+    assert run("import sys, cclk; print('torch' in sys.modules, cclk.__version__ != '')") == "False True\n"
+    assert run("import cclk; print(cclk.kernels.RBF(length_scale=2.0))").startswith("RBF(")
+    assert run("import cclk; print(cclk.functional.info_nce.__name__, cclk.ConditionalEncoder.__name__)") == "info_nce ConditionalEncoder\n"
+    assert run("from cclk import *; print(FairCCLK.__name__, kernels.RBF.__name__)") == "FairCCLK RBF\n"
+    assert run("import cclk; print({*cclk.__all__, 'ConditionalEncoder', '__version__'} <= {*dir(cclk)})") == "True\n"
+    assert run("import cclk; print(hasattr(cclk, 'FairCLK'))") == "False\n"
+
+
+@pytest.mark.parametrize("start", [["-m", "cclk"], ["-c", "import sys; from cclk.cli.start import main; sys.exit(main())"]])
+def test_the_version_is_told_at_once(start: list[str]) -> None:
+    """In CPU seconds, which other tests run beside it hardly change."""
+    import cclk
+
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, *start, "--version"], check=True, capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert (done.stdout, done.stderr) == (f"{cclk.__version__}\n", "")
+    assert min(seconds) < 0.3

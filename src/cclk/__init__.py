@@ -1,4 +1,7 @@
-"""Conditional contrastive learning with kernels: tell a representation what to use, what to ignore, what to find hard."""
+"""Conditional contrastive learning with kernels: tell a representation what to use, what to ignore, what to find hard.
+
+Names are imported when they are first used, so that `cclk --version` and `cclk train --help` do not wait for torch.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,14 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from cclk import functional, kernels
 from cclk.extras import needed_for
-from cclk.losses import (
-    FairCCLK,
-    FairInfoNCE,
-    HardNegCCLK,
-    HardNegInfoNCE,
-    InfoNCE,
-    WeaklySupCCLK,
-    WeaklySupInfoNCE,
-)
-from cclk.notices import CclkWarning
-from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
 
 if TYPE_CHECKING:
+    from cclk import functional, kernels
+    from cclk.estimator import ConditionalEncoder as ConditionalEncoder
+    from cclk.losses import FairCCLK, FairInfoNCE, HardNegCCLK, HardNegInfoNCE, InfoNCE, WeaklySupCCLK, WeaklySupInfoNCE
+    from cclk.notices import CclkWarning
+    from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
     from cclk.training.trained import TrainedEncoder
 
 __version__ = "0.1.0"
@@ -43,13 +39,14 @@ __all__ = [
     "load",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """The estimator needs scikit-learn, and is imported when it is asked for."""
-    if name == "ConditionalEncoder":
-        with needed_for("ConditionalEncoder"):
-            return importlib.import_module("cclk.estimator").ConditionalEncoder
-    raise AttributeError(f"module 'cclk' has no attribute {name!r}")
+_HOMES = {
+    "losses": ("FairCCLK", "FairInfoNCE", "HardNegCCLK", "HardNegInfoNCE", "InfoNCE", "WeaklySupCCLK", "WeaklySupInfoNCE"),
+    "operator": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
+    "notices": ("CclkWarning",),
+    # Not in __all__: it needs scikit-learn.
+    "estimator": ("ConditionalEncoder",),
+}
+"""The module of each public name."""
 
 
 def load(run: str | os.PathLike[str]) -> TrainedEncoder:
@@ -63,3 +60,19 @@ def load(run: str | os.PathLike[str]) -> TrainedEncoder:
         trained = importlib.import_module("cclk.training.trained")
     encoder: TrainedEncoder = trained.load(run)
     return encoder
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
+
+    def __getattr__(name: str) -> Any:
+        if name in ("functional", "kernels"):
+            return importlib.import_module(f"cclk.{name}")
+        for module, names in _HOMES.items():
+            if name in names:
+                with needed_for(name):
+                    value = globals()[name] = getattr(importlib.import_module(f"cclk.{module}"), name)
+                return value
+        raise AttributeError(f"module 'cclk' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, *_HOMES["estimator"]})

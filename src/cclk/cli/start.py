@@ -1,17 +1,20 @@
-"""Where `cclk` starts: says which extra is missing before anything that needs it is imported."""
+"""Where `cclk` starts: `--version` and a missing extra are answered before anything that takes long is imported."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 
-from cclk import extras
+from cclk import __version__, extras
 
 NEEDED = ("cyclopts", "pydantic", "rich")
 
 
 def main() -> int:
     """The command line, if what it needs is installed."""
+    if sys.argv[1:] == ["--version"]:
+        print(__version__)
+        return 0
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"cclk: {extras.missing('the command line', ', '.join(missing), 'report')}", file=sys.stderr)
