@@ -152,7 +152,7 @@ def test_a_wrong_value_is_told_before_anything_runs(tmp_path: Path, capsys: pyte
         (["--over", "infonce:lr=1,-1"], "cclk: settings: optim.lr: input should be greater than 0, not -1"),
         (
             ["--over", "infonce:tempurature=1"],
-            "cclk: there is no setting 'tempurature' (did you mean 'temperature'?): `cclk train --help` lists them",
+            "cclk: there is no setting 'tempurature' (did you mean 'temperature'?): `cclk train --help-all` lists them",
         ),
         (["--over", "info:lr=1"], "cclk: --over 'info:lr=1' is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as"),
         (["--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),

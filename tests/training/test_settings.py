@@ -61,7 +61,10 @@ def test_setting_names_are_unique() -> None:
     ("text", "overrides", "words"),
     [
         ("[loss]\ntemprature = 1", {}, r"run.toml: there is no setting 'loss.temprature' \(did you mean 'loss.temperature'\?\)"),
-        ("[los]\nridge = 1", {}, "there is no setting 'los'"),
+        ("[los]\nridge = 1", {}, r"there is no setting 'los' \(did you mean 'loss'\?\)"),
+        ("[loss]\nlr = 1", {}, r"there is no setting 'loss.lr' \(did you mean 'optim.lr'\?\)"),
+        ("[optim]\nlearning_rate = 1", {}, r"there is no setting 'optim.learning_rate' \(did you mean 'optim.lr'\?\)"),
+        ("[loss]\nkernel = 'gaussian'", {}, r"loss.kernel: input should be .*, not 'gaussian' \(did you mean 'rbf'\?\)"),
         ("[loss]\ntemperature = -1", {}, "loss.temperature: input should be greater than 0, not -1"),
         ("[loss]\ntemperature = 'warm'", {}, "loss.temperature: input should be a valid number"),
         ("method = 'simclr'", {}, "method: input should be 'infonce'"),

@@ -11,6 +11,7 @@ from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
 from cclk.experiments.registry.recipes import LEAKS
 from cclk.experiments.results import key_of
 from cclk.training.settings import METHODS, Section, Settings, SettingsError, load
+from cclk.training.suggestions import suggestion
 
 DEFAULT = ("fair-cclk:partners=1.5,3,12,48,192", "fair-infonce:lr=1e-5,1e-4,1e-3,6e-3", "infonce:lr=1e-5,1e-4,1e-3,6e-3")
 """How far Fair-CCLK looks for partners, from the nearest only to nearly everyone (which is InfoNCE); the others over their rate, for
@@ -39,7 +40,8 @@ class Knob:
         except tomllib.TOMLDecodeError:
             found = []
         if method not in METHODS or not setting or not found or not all(isinstance(value, int | float) for value in found):
-            raise SettingsError(f"--over {text!r} is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as {DEFAULT[0]}")
+            meant = suggestion(method, METHODS) if method not in METHODS else ""
+            raise SettingsError(f"--over {text!r} is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as {DEFAULT[0]}{meant}")
         return cls(method, setting, tuple(found))
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-METHODS = ("infonce", "weaksup-infonce", "weaksup-cclk", "fair-infonce", "fair-cclk", "hardneg-infonce", "hardneg-cclk")
-Method = Literal["infonce", "weaksup-infonce", "weaksup-cclk", "fair-infonce", "fair-cclk", "hardneg-infonce", "hardneg-cclk"]
+from cclk.training.suggestions import suggestion
 
+Method = Literal["infonce", "weaksup-infonce", "weaksup-cclk", "fair-infonce", "fair-cclk", "hardneg-infonce", "hardneg-cclk"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 KernelName = Literal["auto", "rbf", "laplacian", "linear", "cosine", "polynomial", "delta"]
 
@@ -31,7 +31,9 @@ class Section(BaseModel):
 class DataSettings(Section):
     """What is learnt from."""
 
-    dataset: str = Field("colordigits", description="colordigits, colormnist, cifar10, fashion-mnist, or the path of an .npz file")
+    dataset: str = Field(
+        "colordigits", description="colordigits, colormnist, cifar10, fashion-mnist, ut-zappos, cub, imagenet-100, or an .npz file"
+    )
     data_dir: Path | None = Field(None, description="where dataset files are; default: CCLK_DATA, else ~/.cache/cclk")
     holdout: int | None = Field(None, ge=0, description="training rows moved to the validation split; default: the dataset's own")
     dataset_options: dict[str, Any] = Field({}, description="options of the dataset itself")
@@ -49,7 +51,7 @@ class AugmentSettings(Section):
 class ModelSettings(Section):
     """What is trained."""
 
-    encoder: str = Field("lenet5", description="lenet5, resnet18, resnet34, resnet50, mlp, or an import path package.module:factory")
+    encoder: str = Field("lenet5", description="lenet5, resnet18, resnet34, resnet50, mlp, or package.module:factory")
     encoder_options: dict[str, Any] = Field({}, description="its settings, such as { stem = 'cifar', width = 16 }")
     head: str = Field("linear-bn", description="projection head: linear-bn, mlp, linear or none")
     projection: int = Field(128, ge=1, description="width of the projection")
@@ -59,9 +61,7 @@ class LossSettings(Section):
     """How views are compared."""
 
     temperature: float = Field(0.1, gt=0, description="cosine similarities are divided by it")
-    kernel: KernelName = Field(
-        "auto", description="similarity of conditions; auto: delta for categories, rbf for numbers, cosine for embeddings"
-    )
+    kernel: KernelName = Field("auto", description="similarity of conditions; auto: by the kind of each column")
     length_scale: float | Literal["auto", "median"] = Field("auto", description="of rbf and laplacian")
     partners: float = Field(3.0, ge=1, description="effective partners that length_scale auto leaves the median anchor")
     degree: int = Field(3, ge=1, description="of the polynomial kernel")
@@ -81,7 +81,7 @@ class LossSettings(Section):
 class OptimSettings(Section):
     """How weights move."""
 
-    optimizer: Literal["adam", "adamw", "sgd", "lars"] = Field("adam", description="the optimiser")
+    optimizer: Literal["adam", "adamw", "sgd", "lars"] = Field("adam", description="the optimizer")
     lr: float = Field(3e-3, gt=0, description="base learning rate")
     scale_lr: bool = Field(False, description="multiply lr by batch_size / 256")
     weight_decay: float = Field(0.0, ge=0, description="not on biases and norms")
@@ -93,8 +93,8 @@ class TrainSettings(Section):
     """For how long, on what batches."""
 
     batch_size: int = Field(256, ge=2, description="samples per step, over all processes")
-    epochs: float | None = Field(None, gt=0, description="passes over the training split; or give steps")
-    steps: int | None = Field(None, ge=1, description="steps; or give epochs")
+    epochs: float | None = Field(None, gt=0, description="passes over the training split, instead of steps")
+    steps: int | None = Field(None, ge=1, description="batches to train on; 1,175 if neither steps nor epochs are given")
     sampler: Literal["auto", "uniform", "local", "clusters"] = Field(
         "auto", description="local: groups of neighbours in the condition; auto: clusters for the cluster baselines, else uniform"
     )
@@ -118,8 +118,8 @@ class TrainSettings(Section):
 class Settings(Section):
     """Everything a run depends on."""
 
-    method: Method = Field("fair-cclk", description=f"one of {', '.join(METHODS)}")
-    seed: int = Field(0, ge=0, lt=2**32, description="of all randomness")
+    method: Method = Field("fair-cclk", description="what to learn from the condition, and how")
+    seed: int = Field(0, ge=0, lt=2**32, description="of weights, batches and views")
     data: DataSettings = DataSettings()
     augment: AugmentSettings = AugmentSettings()
     model: ModelSettings = ModelSettings()
@@ -135,6 +135,18 @@ def places() -> Iterator[tuple[str, str, Any]]:
             yield from ((inner, name, detail) for inner, detail in field.annotation.model_fields.items())
         else:
             yield name, "", field
+
+
+def choices(annotation: Any) -> list[str]:
+    """The words that a setting of this type takes; none if it takes no words, or any.
+
+    >>> choices(float | Literal["auto", "median"])
+    ['auto', 'median']
+    """
+    words = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return [str(word) for word in words]
+    return [choice for part in words for choice in choices(part)]
 
 
 def presets() -> list[str]:
@@ -154,7 +166,7 @@ def load(source: Path | None = None, preset: str | None = None, overrides: Mappi
     where = "settings"
     if preset is not None:
         if preset not in presets():
-            raise SettingsError(f"there is no preset {preset!r}{_meant(preset, presets())}: choose one of {', '.join(presets())}")
+            raise SettingsError(f"there is no preset {preset!r}{suggestion(preset, presets())}: choose one of {', '.join(presets())}")
         tree, where = tomllib.loads((_presets() / f"{preset}.toml").read_text()), f"preset {preset}"
     elif source is not None:
         where = str(source)
@@ -180,13 +192,17 @@ def parse(tree: Mapping[str, Any], where: str = "settings") -> Settings:
         found = error.errors()
         first, name = found[0], _name(found[0])
         if first["type"] == "extra_forbidden":
-            known = [f"{section}.{key}" if section else key for key, section, _ in places()]
-            raise SettingsError(f"{where}: there is no setting {name!r}{_meant(name, known)}") from None
+            known = {key: f"{section}.{key}" if section else key for key, section, _ in places()}
+            known |= {section: section for _, section, _ in places() if section}
+            raise SettingsError(f"{where}: there is no setting {name!r}{suggestion(name.rpartition('.')[2], known)}") from None
         # A setting that takes a number or a word fails once for each.
         faults = [fault["msg"].removeprefix("Value error, ") for fault in found if _name(fault) == name]
         told = ", or ".join(fault[0].lower() + fault[1:] for fault in faults)
         given = "" if isinstance(first["input"], dict | BaseModel) else f", not {first['input']!r}"
-        raise SettingsError(f"{where}: {name}: {told}{given}") from None
+        words = next(
+            (choices(field.annotation) for key, section, field in places() if name == (f"{section}.{key}" if section else key)), []
+        )
+        raise SettingsError(f"{where}: {name}: {told}{given}{suggestion(str(first['input']), words)}") from None
 
 
 def _name(fault: Mapping[str, Any]) -> str:
@@ -199,8 +215,8 @@ def _put(tree: dict[str, Any], name: str, value: object) -> None:
     section, _, key = name.rpartition(".")
     found = [(place, inner) for inner, place, _ in places() if inner == key and section in ("", place)]
     if not found:
-        known = [inner for inner, _, _ in places()]
-        raise SettingsError(f"there is no setting {name.replace('_', '-')!r}{_meant(key, known)}: `cclk train --help` lists them")
+        known = [inner.replace("_", "-") for inner, _, _ in places()]
+        raise SettingsError(f"there is no setting {name.replace('_', '-')!r}{suggestion(key, known)}: `cclk train --help-all` lists them")
     place, inner = found[0]
     target = tree.setdefault(place, {}) if place else tree
     if not isinstance(target, dict):
@@ -217,11 +233,6 @@ def _parsed(value: object) -> object:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return value
-
-
-def _meant(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _presets() -> Any:
