@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from cclk.cli.options import MAIN, SettingOptions
 from cclk.cli.tables import Table, table_settings
 from cclk.training.settings import load
 
@@ -17,11 +18,11 @@ _MARKS = {"fine": ("ok", "green"), "warning": ("??", "yellow"), "problem": ("!!"
 
 
 def check(
-    config: Annotated[Path | None, Parameter(help="TOML file with settings")] = None,
+    config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
     *,
-    preset: Annotated[str | None, Parameter(help="settings that come with cclk")] = None,
     table: Table | None = None,
-    **others: Annotated[str, Parameter(help="any setting by its name, as for cclk train", show=False)],
+    preset: Annotated[str | None, Parameter(group=MAIN, help="settings that come with cclk")] = None,
+    settings: SettingOptions | None = None,
 ) -> None:
     """Look at data as `cclk train` would see them: read everything once, and tell what is in them and what is wrong.
 
@@ -31,14 +32,15 @@ def check(
     like samples an anchor has in a batch, and how long training will take. Ends with 0 if all is well, 1 if there is a problem (!!), 2 if
     the data cannot be read at all.
 
-    Any setting of `cclk train` may be given by its name, such as --method, --steps or --batch-size: `cclk train --help` lists them.
+    Any setting of `cclk train` may be given by its name, such as --method, --steps or --batch-size: `--help-all` lists them.
     """
     from cclk.training.checkup import examine
 
-    settings = load(config, preset, table_settings(table or Table(), others, chosen=config is not None or preset is not None))
+    given = (settings or SettingOptions()).given()
+    complete = load(config, preset, table_settings(table or Table(), given, chosen=config is not None or preset is not None))
     console, problems = Console(), 0
     with console.status("reading everything once"):
-        for finding in examine(settings):
+        for finding in examine(complete):
             mark, style = _MARKS[finding.level]
             console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
             problems += finding.level == "problem"

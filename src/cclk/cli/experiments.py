@@ -13,7 +13,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markdown import Markdown
 
-from cclk.cli.say import say
+from cclk.cli.options import SettingOptions
+from cclk.cli.say import QUIET, say
 from cclk.data.fingerprint import fingerprint
 from cclk.experiments import EXPERIMENTS, SIZES, Pool, Size, experiment
 from cclk.experiments import reproduce as run_grid
@@ -32,7 +33,6 @@ _RESULTS = Parameter(help="folder of the results files")
 _RUNS = Parameter(help="folder of the runs, which an interrupted grid goes on from")
 _WORKERS = Parameter(help="runs at a time; default: one per core, each with one thread, or one where there is a GPU")
 _PIPED_WIDTH = 160
-_QUIET = Parameter(negative="", help="show nothing but errors")
 
 
 def reproduce(
@@ -46,7 +46,7 @@ def reproduce(
     results: Annotated[Path, _RESULTS] = Path("results"),
     runs: Annotated[Path, _RUNS] = Path("runs/reproduce"),
     data_dir: Annotated[str | None, Parameter(help="where dataset files are")] = None,
-    quiet: Annotated[bool, _QUIET] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Run experiments of the paper with all their methods, and print them beside the paper's figures.
 
@@ -73,7 +73,7 @@ def results(
     folder: Annotated[Path, _RESULTS] = Path("results"),
     *,
     out: Annotated[Path | None, Parameter(help="Markdown file to write; default: print it")] = None,
-    quiet: Annotated[bool, _QUIET] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Render the results of all experiments as Markdown, with their pictures beside it.
 
@@ -117,7 +117,9 @@ def render(found: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, list[P
 
 def sweep(
     *,
-    over: Annotated[list[str] | None, Parameter(help="METHOD:SETTING=VALUE,VALUE,...; may be given several times", negative="")] = None,
+    over: Annotated[
+        list[str] | None, Parameter(help="METHOD:SETTING=VALUE,VALUE,..., one or several", negative="", consume_multiple=1)
+    ] = None,
     preset: Annotated[str | None, Parameter(help="settings that all methods start from")] = None,
     config: Annotated[Path | None, Parameter(help="TOML file with such settings, instead of a preset")] = None,
     name: Annotated[str, Parameter(help="of the result")] = "sweep",
@@ -126,8 +128,8 @@ def sweep(
     workers: Annotated[int | None, _WORKERS] = None,
     results: Annotated[Path, _RESULTS] = Path("results"),
     runs: Annotated[Path, _RUNS] = Path("runs/reproduce"),
-    quiet: Annotated[bool, _QUIET] = False,
-    **others: Annotated[str, Parameter(help="any setting by its name, such as --steps 300", show=False)],
+    quiet: Annotated[bool, QUIET] = False,
+    settings: SettingOptions | None = None,
 ) -> None:
     """Draw the frontier: accuracy against what leaks of the condition, for methods over values of one of their settings.
 
@@ -143,8 +145,9 @@ def sweep(
     if target in [files.path_of(results, taken, size) for taken in EXPERIMENTS for size in SIZES]:
         raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
-    common = flat(load(config, preset, others))
-    if not test and "holdout" not in others and common.get("holdout") == 0:
+    given = (settings or SettingOptions()).given()
+    common = flat(load(config, preset, given))
+    if not test and "holdout" not in given and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on everything, but here something has to be left to measure on
     knobs = [Knob.read(text) for text in over or DEFAULT]
     plan_sweep(name, knobs, common, seeds, split)  # what is wrong with settings is told before data are read

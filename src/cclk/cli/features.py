@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from cclk.cli.say import say
+from cclk.cli.say import QUIET, say
 from cclk.data import DATASETS, takes_features
 from cclk.features import FeatureError, build_extractor, extract, load_whole
 
@@ -26,7 +26,7 @@ def features(
     batch_size: Annotated[int, Parameter(help="pictures at a time")] = 64,
     data_dir: Annotated[Path | None, Parameter(help="where dataset files are; default: CCLK_DATA, else ~/.cache/cclk")] = None,
     dataset_options: Annotated[str | None, Parameter(help="options of the dataset itself, such as '{ size = 64 }'")] = None,
-    quiet: Annotated[bool, Parameter(negative="", help="show nothing but errors")] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Run an image encoder over a dataset and keep its features, to be the condition of a run.
 

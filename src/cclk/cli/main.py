@@ -3,98 +3,63 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import re
 import shlex
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError, UnusedCliTokensError
 from rich.console import Console
 
 import cclk
-from cclk.cli.say import say
+from cclk.cli.options import MAIN, SettingOptions, everything, unknown_option, without_sections
+from cclk.cli.say import QUIET, say
 from cclk.cli.tables import Table, table_settings
-from cclk.training.files import RunError
-from cclk.training.settings import METHODS, Settings, load, places, presets
+from cclk.training.files import Interrupted, RunError, Stopped
+from cclk.training.settings import Settings, load, presets
 
 app = App(
     name="cclk",
     version=cclk.__version__,
     help="Conditional contrastive learning with kernels: tell an encoder what to use, what to ignore, what to find hard.",
 )
-_MAIN = Group("Often used", sort_key=0)
 
 
-def _settings_help() -> str:
-    """Every setting by name, for the help page of `cclk train`."""
-    lines, before = [], None
-    for name, section, field in places():
-        if section != before:
-            lines.append(f"\n\\[{section or 'top level'}]\n")
-            before = section
-        default = field.default if not isinstance(field.default, dict) else "none"
-        lines.append(f"* --{name.replace('_', '-')}: {field.description} (default: {default})")
-    return "\n".join(lines)
+@app.command
+def train(
+    config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
+    *,
+    table: Table | None = None,
+    preset: Annotated[str | None, Parameter(group=MAIN, metavar="NAME", help=f"ready settings [choices: {', '.join(presets())}]")] = None,
+    settings: SettingOptions | None = None,
+    out: Annotated[Path | None, Parameter(group=MAIN, help="folder of the run [default: runs/METHOD-DATASET-seedSEED]")] = None,
+    resume: Annotated[bool, Parameter(group=MAIN, negative="", show_default=False, help="resume the run in --out")] = False,
+    quiet: Annotated[bool, Parameter(group=MAIN), QUIET] = False,
+) -> None:
+    """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
 
-
-def _train_help() -> str:
-    words = f"""Train an encoder into a run folder.
-
-    From a TOML file or a preset ({", ".join(presets())}), with any setting replaced by its name:
+    `cclk train --data people.csv --image path --condition age site --label smiling --method fair-cclk`
 
     `cclk train --preset digits-fair --seed 1 --out runs/fair-1`
 
-    From a table of your own, CSV or Parquet, with pictures (paths relative to the file) or numbers:
-
-    `cclk train --data people.csv --image path --condition age --condition site --label smiling --method fair-cclk`
-
-    Ctrl-C saves the run; `cclk train --resume --out RUN` goes on where it stopped. Methods: {", ".join(METHODS)}.
-
-    Settings, as they stand in a TOML file and as options here:
+    Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. `cclk train --help-all` lists all settings.
     """
-    # Without its indent, which would make it a block of code; the settings have none.
-    return f"{inspect.cleandoc(words)}\n{_settings_help()}"
-
-
-@app.command(help=_train_help())
-def train(
-    config: Annotated[Path | None, Parameter(help="TOML file with settings")] = None,
-    *,
-    preset: Annotated[str | None, Parameter(group=_MAIN, help="settings that come with cclk")] = None,
-    out: Annotated[Path | None, Parameter(group=_MAIN, help="folder of the run; default: runs/METHOD-DATASET-seedSEED")] = None,
-    resume: Annotated[bool, Parameter(group=_MAIN, negative="", help="go on with the run in --out")] = False,
-    method: Annotated[str | None, Parameter(group=_MAIN, help="what to train")] = None,
-    dataset: Annotated[str | None, Parameter(group=_MAIN, help="what to train on: a name, or an .npz file")] = None,
-    data_dir: Annotated[str | None, Parameter(group=_MAIN, help="where dataset files are")] = None,
-    batch_size: Annotated[str | None, Parameter(group=_MAIN, help="samples per step")] = None,
-    lr: Annotated[str | None, Parameter(group=_MAIN, help="base learning rate")] = None,
-    epochs: Annotated[str | None, Parameter(group=_MAIN, help="passes over the training split")] = None,
-    steps: Annotated[str | None, Parameter(group=_MAIN, help="steps, instead of epochs")] = None,
-    temperature: Annotated[str | None, Parameter(group=_MAIN, help="of the loss")] = None,
-    seed: Annotated[str | None, Parameter(group=_MAIN, help="of all randomness")] = None,
-    quiet: Annotated[bool, Parameter(group=_MAIN, negative="", help="show nothing but errors")] = False,
-    table: Table | None = None,
-    **others: Annotated[str, Parameter(help="any other setting by its name, such as --ridge 0.1", show=False)],
-) -> None:
     from cclk.training import engine
 
-    named = {
-        "method": method, "dataset": dataset, "data_dir": data_dir, "batch_size": batch_size, "lr": lr, "epochs": epochs,
-        "steps": steps, "temperature": temperature, "seed": seed,
-    }  # fmt: skip
-    given: dict[str, Any] = {key: value for key, value in named.items() if value is not None} | others
-    given = table_settings(table or Table(), given, chosen=config is not None or preset is not None)
+    chosen = config is not None or preset is not None
+    given = table_settings(table or Table(), (settings or SettingOptions()).given(), chosen=chosen)
     if resume:
         if out is None:
             raise RunError("--resume needs --out, the folder of the run to go on with")
-        if given or config is not None or preset is not None:
+        if given or chosen:
             raise RunError(f"--resume takes its settings from {out}: leave out {', '.join(['the others', *given])}")
         run = engine.resume(out, quiet=quiet)
     else:
-        settings = load(config, preset, given)
-        run = engine.train(settings, out or _folder(settings), command=shlex.join(["cclk", *sys.argv[1:]]), quiet=quiet)
+        if not given and not chosen:
+            raise RunError("there is nothing to train: give --data FILE, --dataset NAME, --preset NAME or a settings file")
+        complete = load(config, preset, given)
+        run = engine.train(complete, out or _folder(complete), command=shlex.join(["cclk", *sys.argv[1:]]), quiet=quiet)
     say(f"trained: {run.folder}; measure it with: cclk evaluate {run.folder}", quiet)
 
 
@@ -103,7 +68,7 @@ def evaluate(
     runs: Annotated[list[Path], Parameter(help="folders of finished runs", negative="")],
     *,
     bootstrap: Annotated[int, Parameter(help="resamples of the test split for the intervals")] = 1000,
-    quiet: Annotated[bool, Parameter(negative="", help="show nothing but errors")] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Measure runs on the test split: accuracy of the label (linear probe, kNN), leakage of the condition (linear, non-linear).
 
@@ -132,7 +97,7 @@ def report(
     runs: Annotated[list[Path], Parameter(help="folders of runs", negative="")],
     *,
     out: Annotated[Path, Parameter(help="the page to write")] = Path("report.html"),
-    quiet: Annotated[bool, Parameter(negative="", help="show nothing but errors")] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Show runs side by side on one HTML page that needs no network: settings, curves, accuracy against leakage, embeddings, weights."""
     from cclk.cli.work import report_runs
@@ -179,18 +144,12 @@ def _folder(settings: Settings) -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; what goes wrong by the user's doing is one line on stderr, never a traceback."""
-    from cclk.training.engine import Interrupted
-    from cclk.training.files import Stopped
-
     # A console script does not look where it is started; an encoder given by import path may be there.
     sys.path.insert(0, "")
+    formatted = warnings.formatwarning
+    warnings.formatwarning = _warning
     try:
-        app(
-            _without_dots(sys.argv[1:] if arguments is None else arguments),
-            exit_on_error=False,
-            print_error=False,
-            result_action="return_value",
-        )
+        _run(without_sections(sys.argv[1:] if arguments is None else arguments))
     except Interrupted as stopped:
         _error(str(stopped))
         return 128 + stopped.signum
@@ -200,19 +159,40 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         _error("stopped")
         return 130
+    except UnknownOptionError as error:
+        _error(unknown_option(error))
+        return 2
+    except UnusedCliTokensError as error:
+        _error(f"unexpected argument{'s' if len(error.unused_tokens or []) > 1 else ''}: {shlex.join(error.unused_tokens or [])}")
+        return 2
     except CycloptsError as error:
         _error(" ".join(str(error).split()))
         return 2
     except (ValueError, OSError) as error:
         _error(_told(error))
         return 2
+    finally:
+        warnings.formatwarning = formatted
     return 0
 
 
-def _without_dots(arguments: list[str]) -> list[str]:
-    """`--loss:ridge` for `--loss.ridge`, which would ask cyclopts for a field of a parameter called loss."""
-    sections = "|".join({section for _, section, _ in places() if section})
-    return [re.sub(rf"^--({sections})\.", r"--\1:", argument) for argument in arguments]
+_NEEDS_ARGUMENTS = ("train", "check", "sweep")
+"""Commands without required arguments that would do long work by themselves: alone, they show their help, as `cclk` does."""
+
+
+def _run(arguments: list[str]) -> None:
+    if len(arguments) == 1 and arguments[0] in _NEEDS_ARGUMENTS:
+        arguments = [*arguments, "--help"]
+    if "--help-all" in arguments:
+        with everything:
+            _run(["--help" if argument == "--help-all" else argument for argument in arguments])
+        return
+    app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def _warning(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning in one line, without the line of code it comes from, which means nothing to who runs a command."""
+    return f"cclk: warning: {' '.join(str(message).split())}\n"
 
 
 def _told(error: ValueError | OSError) -> str:

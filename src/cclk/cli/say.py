@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from cyclopts import Parameter
 from rich.console import Console
+
+QUIET = Parameter(negative="", show_default=False, help="print only warnings and errors")
 
 
 def say(text: str, quiet: bool = False) -> None:

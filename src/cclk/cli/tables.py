@@ -12,10 +12,12 @@ from cyclopts import Group, Parameter
 from cclk.training.settings import SettingsError
 
 _TABLE = Group("Your own table", sort_key=1)
-_CONDITION = (
-    "column to use, ignore or find hard, or a pattern 'has_*'; with a kind (continuous, categorical, attributes, embedding) or a kernel "
-    "after a colon if what is inferred is not meant: 'age:laplacian', 'site:categorical'; may be given several times"
-)
+_CONDITION = "columns to use, ignore or find hard, or a pattern 'has_*'; a kind or a kernel may follow: 'site:categorical', 'age:laplacian'"
+
+
+def _columns(told: str) -> Parameter:
+    """Several columns after one option, or the option several times."""
+    return Parameter(metavar="COLUMN...", negative="", consume_multiple=1, help=told)
 
 
 @Parameter(name="*", group=_TABLE)
@@ -23,16 +25,16 @@ _CONDITION = (
 class Table:
     """What a table is and what its columns are for."""
 
-    data: Annotated[Path | None, Parameter(help="a .csv or .parquet file")] = None
-    image: Annotated[str | None, Parameter(help="column with the paths of pictures, relative to the file")] = None
-    features: Annotated[list[str] | None, Parameter(negative="", help="or columns of numbers: names, or a pattern 'sensor_*'")] = None
-    condition: Annotated[list[str] | None, Parameter(negative="", help=_CONDITION)] = None
-    label: Annotated[str | None, Parameter(help="column that probes try to read from the encoder")] = None
-    split: Annotated[str | None, Parameter(help="column of train, validation, test; default: drawn, 70 : 15 : 15")] = None
-    row_id: Annotated[str | None, Parameter(help="column that names each row")] = None
+    data: Annotated[Path | None, Parameter(metavar="FILE", help="a .csv or .parquet file")] = None
+    image: Annotated[str | None, Parameter(metavar="COLUMN", help="paths of images, relative to the file")] = None
+    features: Annotated[list[str] | None, _columns("or columns of numbers, by name or by a pattern 'sensor_*'")] = None
+    condition: Annotated[list[str] | None, _columns(_CONDITION)] = None
+    label: Annotated[str | None, Parameter(metavar="COLUMN", help="what probes try to predict from the encoder")] = None
+    split: Annotated[str | None, Parameter(metavar="COLUMN", help="train, validation or test [default: drawn, 70 : 15 : 15]")] = None
+    row_id: Annotated[str | None, Parameter(metavar="COLUMN", help="name of each row [default: its number]")] = None
     missing: Annotated[Literal["error", "drop", "impute"], Parameter(help="rows that lack a value")] = "error"
-    picture_size: Annotated[int, Parameter(help="pixels; pictures are cut to a square")] = 32
-    grey: Annotated[bool, Parameter(negative="", help="read pictures as grey")] = False
+    picture_size: Annotated[int, Parameter(help="pixels; images are cut to a square")] = 32
+    grey: Annotated[bool, Parameter(negative="", show_default=False, help="read images as gray")] = False
 
     def told(self) -> dict[str, Any]:
         """The columns that were named."""

@@ -8,11 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 
-from cclk.cli.say import say
+from cclk.cli.say import QUIET, say
 from cclk.training.files import RunError
 from cclk.training.trained import Format
-
-_QUIET = Parameter(negative="", help="show nothing but errors")
 
 
 def embed(
@@ -23,7 +21,7 @@ def embed(
     data_dir: Annotated[Path | None, Parameter(help="where dataset files are")] = None,
     row_id: Annotated[str | None, Parameter(help="column that names each row; default: the run's own, else the row's number")] = None,
     batch_size: Annotated[int, Parameter(help="samples at a time")] = 256,
-    quiet: Annotated[bool, _QUIET] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Embed data with the encoder of a run: one row of features for each sample, beside its id.
 
@@ -52,7 +50,7 @@ def export(
     *,
     format: Annotated[Format, Parameter(help="onnx, safetensors, or torch (a program of torch.export)")] = "onnx",  # noqa: A002
     out: Annotated[Path | None, Parameter(help="file to write; default: RUN/export.onnx, .safetensors or .pt2")] = None,
-    quiet: Annotated[bool, _QUIET] = False,
+    quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Write the encoder of a run in the format of other tools, checked to give the same features.
 

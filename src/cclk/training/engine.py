@@ -29,6 +29,7 @@ from cclk.kernels import Kernel
 from cclk.operator.diagnose import partners_of
 from cclk.training import files, methods
 from cclk.training.display import Display
+from cclk.training.files import Interrupted as Interrupted
 from cclk.training.files import RunError
 from cclk.training.loading import Loader
 from cclk.training.memory import keep_freed
@@ -42,14 +43,6 @@ from cclk.training.watch import Watch as Watch
 
 KEPT = 2
 """How many checkpoints are kept."""
-
-
-class Interrupted(Exception):  # noqa: N818 (it is no error)
-    """A signal stopped the run after it was saved."""
-
-    def __init__(self, signum: int, step: int, folder: Path) -> None:
-        super().__init__(f"stopped at step {step}, which is saved; go on with: cclk train --resume --out {folder}")
-        self.signum = signum
 
 
 def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False, watch: Watch | None = None) -> Run:

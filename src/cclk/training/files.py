@@ -1,4 +1,4 @@
-"""The files of a run; what is wrong with one is said in a line."""
+"""The files of a run; what is wrong with one is said in a line. Imports torch only where it is used: every command imports this."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cclk.files import replace_file, replace_text
 
 
 class RunError(ValueError):
     """A run folder that cannot be used; the message is one line that says what to do."""
+
+
+class Interrupted(Exception):  # noqa: N818 (it is no error)
+    """A signal stopped the run after it was saved."""
+
+    def __init__(self, signum: int, step: int, folder: Path) -> None:
+        super().__init__(f"stopped at step {step}, which is saved; go on with: cclk train --resume --out {folder}")
+        self.signum = signum
 
 
 class Stopped(Exception):  # noqa: N818 (it is no error)
@@ -34,10 +40,14 @@ def read_json(path: Path) -> Any:
 
 
 def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
+    import torch
+
     replace_file(path, lambda draft: torch.save(content, draft))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
+    import torch
+
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
