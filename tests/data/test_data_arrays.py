@@ -117,6 +117,12 @@ def test_condition_kinds(tmp_path: Path) -> None:
         data.load(path, condition_kind="ordinal")
 
 
+def test_a_condition_may_be_left_out(tmp_path: Path) -> None:
+    for changes in ({}, {"x_test": np.zeros((3, 3)), "y_test": np.zeros(3, int)}):
+        found = data.load(save(tmp_path, condition=None, **changes))
+        assert (found.columns, found.condition_names, found.train.condition.shape) == ((), (), (len(found.train), 0))
+
+
 def test_categories_mean_the_same_in_every_part(tmp_path: Path) -> None:
     site = np.array(["Bonn", "Rome"])[np.arange(N) % 2]
     more = {f"{name}_test": value[:20] for name, value in arrays().items()} | {"condition_test": np.array(["Rome"] * 20)}
@@ -134,7 +140,10 @@ def nan_at(row: int, column: int) -> Any:
     ("changes", "message"),
     [
         ({"y": None}, "the array y is missing; the file holds x, condition"),
-        ({"condition": None}, "the array condition is missing; the file holds x, y"),
+        (
+            {"x_test": np.zeros((3, 3)), "y_test": np.zeros(3, int), "condition": None, "condition_test": np.zeros((3, 2))},
+            "the array condition is missing; the file holds x, y, x_test",
+        ),
         ({"y": np.arange(N - 1)}, "x has 200 rows, but y has 199"),
         ({"condition": np.zeros((3, 2))}, "x has 200 rows, but condition has 3"),
         ({"condition": nan_at(7, 1)}, "condition has 1 values that are NaN or infinite, the first in row 7, column 1"),

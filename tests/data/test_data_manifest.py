@@ -156,6 +156,12 @@ def test_missing_values_are_counted_dropped_or_filled_in(tmp_path: Path) -> None
     assert every["pics/5.png"][1] == 2.0  # a category of its own
 
 
+def test_a_condition_may_be_left_out(tmp_path: Path) -> None:
+    found = data.load(str(people(tmp_path)), features="s_*", label="smiling")
+    assert (found.columns, found.condition_names, found.train.condition.shape) == ((), (), (len(found.train), 0))
+    assert found.description == "people.csv: 40 rows, 2 numbers each; no condition"
+
+
 def test_a_condition_among_the_inputs_is_said(tmp_path: Path) -> None:
     with pytest.warns(CclkWarning, match="the condition s_1 is also an input"):
         data.load(str(people(tmp_path)), features="s_*", condition="s_1")
@@ -189,7 +195,6 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "unknown input": (people, {"features": "x_*", "condition": "age"}, r"no column 'x_\*', asked for as --features"),
     "unknown label": (people, NUMBERS | {"label": "mood"}, r"no column 'mood', asked for as --label"),
     "unknown kind": (people, {"features": "s_*", "condition": "age:rbff"}, r"'rbff' is no kind .* and no kernel"),
-    "no condition": (people, {"features": "s_*"}, r"at least one --condition"),
     "no input": (people, {"condition": "age"}, r"either --image COLUMN or --features"),
     "both inputs": (people, PICTURES | {"features": "s_*"}, r"either --image COLUMN or --features"),
     "twice the same condition": (people, {"features": "s_*", "condition": ["age", "age"]}, r"condition age is asked for twice"),

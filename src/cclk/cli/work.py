@@ -20,7 +20,7 @@ from cclk.evaluation.parts import parts_of
 from cclk.evaluation.table import compare_in_words, evaluation_table
 from cclk.report import RunView, SamplePictures, embed2d, picture_kernel, write_report
 from cclk.training import engine, methods
-from cclk.training.files import write_json
+from cclk.training.files import RunError, write_json
 from cclk.training.run import SETTINGS, Run
 from cclk.training.settings import load
 
@@ -31,9 +31,10 @@ NOUNS = {"colordigits": ("digit", "colour"), "colormnist": ("digit", "colour")}
 
 
 def nouns(run: Run) -> dict[str, str]:
-    """Label and condition as they are called in sentences: in a table of one's own, by their columns."""
+    """Label and condition as they are called in sentences: in a table of one's own, by their columns; "" if there is no condition."""
     columns = run.dataset.columns
-    own = (run.settings.data.dataset_options.get("label", "label"), columns[0].name if len(columns) == 1 else "condition")
+    condition = columns[0].name if len(columns) == 1 else "condition" if columns else ""
+    own = (run.settings.data.dataset_options.get("label", "label"), condition)
     label, condition = NOUNS.get(run.settings.data.dataset, own)
     return {"label": label, "condition": condition}
 
@@ -41,6 +42,8 @@ def nouns(run: Run) -> dict[str, str]:
 def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[str, Any]:
     """Measure encoder and projection of a run, and write RUN/evaluation.json."""
     dataset = run.dataset
+    if len(dataset.classes) == 1 and not dataset.columns:
+        raise RunError(f"{run.folder} has neither a label nor a condition to measure: train it with --label or --condition to evaluate it")
     splits = (dataset.train, dataset.validation, dataset.test)
     console = Console(stderr=True, quiet=quiet)
     with console.status(f"embedding {run.name}"):
@@ -54,6 +57,8 @@ def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[s
             )
             if len(dataset.classes) == 1:  # nothing was labelled, so nothing was read
                 found[name]["accuracy"] = {}
+            if not dataset.columns:
+                del found[name]["leakage"]
     found["version"] = cclk.__version__
     write_evaluation(run.folder, found)
     return found

@@ -2,7 +2,7 @@
 
     x           uint8 pictures (n, c, h, w), or vectors (n, k) of any numbers
     y           labels (n,): integers or text
-    condition   (n,) or (n, k) numbers, or one column of text
+    condition   (n,) or (n, k) numbers, or one column of text; may be left out for methods that need none
 
 The file says which rows are for what by an array `split` (n,) of "train", "validation" and "test" (or 0, 1, 2), or by arrays of their own:
 x_test, y_test, condition_test and, if there are any, x_validation and so on. Otherwise rows are drawn: 70 % train, 15 %
@@ -116,7 +116,8 @@ def _join(arrays: _Arrays) -> tuple[dict[str, Array], Rows]:
     """All rows of x, y and condition, and which part of the file each came from: 0 plain, 1 validation, 2 test."""
     parts = {0: ""} | {number: f"_{part}" for number, part in enumerate(_PARTS) if any(f"{core}_{part}" in arrays for core in _CORE)}
     table: dict[str, Array] = {}
-    for core in _CORE:
+    without = not any(f"condition{suffix}" in arrays for suffix in parts.values())
+    for core in _CORE[:2] if without else _CORE:
         pieces = [arrays[core + suffix] for suffix in parts.values()]
         for suffix, piece in zip(parts.values(), pieces, strict=True):
             if piece.ndim == 0:
@@ -132,6 +133,8 @@ def _join(arrays: _Arrays) -> tuple[dict[str, Array], Rows]:
     lengths = [len(arrays[f"x{suffix}"]) for suffix in parts.values()]
     if lengths[0] == 0:
         raise arrays.error("x has no rows")
+    if without:
+        table["condition"] = np.empty((sum(lengths), 0), np.float32)
     return table, np.repeat(np.array(list(parts), dtype=np.int64), lengths)
 
 
@@ -162,6 +165,8 @@ def _labels(arrays: _Arrays, y: Array) -> tuple[Array, tuple[str, ...]]:
 
 
 def _condition(arrays: _Arrays, condition: Array, wanted: str) -> tuple[Array, ConditionKind]:
+    if condition.shape[1:] == (0,) and "condition" not in arrays:
+        return condition, "continuous"
     if condition.ndim not in (1, 2) or condition.dtype.kind not in "biufUS" or condition.size == 0:
         raise arrays.error(f"condition is {condition.dtype} of shape {condition.shape}; it must be numbers (n,) or (n, k), or text (n,)")
     columns = condition.reshape(len(condition), -1)

@@ -41,7 +41,7 @@ class Split:
     Shapes:
         x: uint8 (n, c, h, w) pictures, in memory or read from their files when asked for, or float32 (n, k) vectors.
         y: int64 (n,), labels that count from 0.
-        condition: float32 (n, k); a category is a single column of whole numbers.
+        condition: float32 (n, k); a category is a single column of whole numbers; k is 0 where there is no condition.
         ids: what each row is called; none where its number will do.
     """
 
@@ -76,7 +76,7 @@ class Split:
 class Dataset:
     """Three splits and the names of what is in them. `validation` has no rows where nothing was held out.
 
-    A condition of one kind need not tell its columns; a mixed one must.
+    A condition of one kind need not tell its columns; a mixed one must. A dataset without a condition has no columns.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Dataset:
     """The names of the columns of x, where they have names."""
 
     def __post_init__(self) -> None:
-        if not self.columns:
+        if not self.columns and self.train.condition.shape[1]:
             if self.condition_kind == "mixed":
                 raise ValueError("a mixed condition must tell its columns")
             whole = Column("condition", self.condition_kind, 0, self.train.condition.shape[1])

@@ -61,7 +61,7 @@ def load(
         image: the column with paths of pictures, relative to the file.
         features: instead, the column or columns (a pattern such as sensor_*) of numbers that are the input.
         condition: columns or patterns, each with its kind or kernel if that is not to be inferred: "age", "site:categorical",
-            "dose:laplacian".
+            "dose:laplacian". Not every method needs one.
         label: the column to be read from the encoder in the end; without one there is nothing to evaluate but leaks.
         split: a column of train, validation and test; else 70, 15 and 15 % of the rows are drawn.
         row_id: a column that names each row; else the row's number does.
@@ -74,8 +74,6 @@ def load(
     if (image is None) == (features is None):
         raise DataError(f"{path}: tell what the input is, either --image COLUMN or --features PATTERN")
     asked = [condition] if isinstance(condition, str) else list(condition)
-    if not asked:
-        raise DataError(f"{path}: tell at least one --condition: it has the columns {', '.join(table.names[:20])}")
     if missing not in get_args(Missing):
         raise DataError(f"missing is {missing!r}: choose error, drop or impute")
     columns = [_understand(table, text) for text in asked]
@@ -101,7 +99,7 @@ def load(
         pictures = StreamedPictures(paths, size, mode="L" if grey else "RGB", cache_dir=data_folder(data_dir) / "decoded")
 
     _warn_of_rounding(path, columns, filled)
-    conditions = torch.from_numpy(np.concatenate(filled, axis=1).astype(np.float32))
+    conditions = torch.from_numpy(np.concatenate([np.empty((len(rows), 0)), *filled], axis=1).astype(np.float32))
 
     def part(chosen: Rows) -> Split:
         places = torch.from_numpy(chosen)
@@ -119,7 +117,7 @@ def load(
         condition_kind=_overall(placed),
         description=f"{path.name}{f' ({table.layout})' if table.layout else ''}: {len(rows):,} rows, "
         + (f"pictures of {size} x {size}" if pictures is not None else f"{len(inputs)} numbers each")
-        + f"; {'; '.join(column.told() for column in columns)}",
+        + f"; {'; '.join(column.told() for column in columns) or 'no condition'}",
         columns=placed,
         inputs=tuple(inputs),
     )
@@ -458,7 +456,7 @@ def _placed(columns: Sequence[_Understood], filled: Sequence[Numbers]) -> tuple[
 def _overall(columns: Sequence[Column]) -> Literal["continuous", "categorical", "mixed"]:
     if len(columns) > 1:
         return "mixed"
-    return "categorical" if columns[0].kind == "categorical" else "continuous"
+    return "categorical" if [column.kind for column in columns] == ["categorical"] else "continuous"
 
 
 def _no_duplicates(path: Path, names: Sequence[str]) -> None:

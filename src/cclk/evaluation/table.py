@@ -94,7 +94,7 @@ def evaluation_table(
 
     Args:
         evaluations: run name -> the content of its `evaluation.json`.
-        condition: what the condition is called; run name -> that, where each run has its own.
+        condition: what the condition is called; run name -> that, where each run has its own; "" for a run without one.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -102,17 +102,20 @@ def evaluation_table(
 
     called = {run: condition if isinstance(condition, str) else condition[run] for run in evaluations}
     parts = [part for evaluation in evaluations.values() for part in evaluation.values() if isinstance(part, Mapping)]
-    several = any(part.get("leakages") for part in parts) or len(set(called.values())) > 1
-    title = f"What is read of the {label}, and what leaks of {'each condition' if several else f'the {next(iter(called.values()))}'}"
+    conditions = {name for name in called.values() if name}
+    several = any(part.get("leakages") for part in parts) or len(conditions) > 1
+    of = "each condition" if several else f"the {next(iter(conditions), '')}"
+    title = f"What is read of the {label}" + (f", and what leaks of {of}" if conditions else "")
     caption = "on the test split; below each value, its 95 % interval"
     # Columns of a user's table may have brackets in their names, which only a Text leaves alone.
     table = Table(title=Text(title), caption=caption, box=SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, pad_edge=False)
     table.add_column("run,\nfeatures", overflow="fold")
     table.add_column(Text(f"{label}\nlinear"), justify="right")
     table.add_column(Text(f"{label}\nkNN"), justify="right")
-    table.add_column("leak of", overflow="fold")
-    for heading in ("\nlinear", "\nnon-linear", "beside the\nbaseline"):
-        table.add_column(heading, justify="right", no_wrap=True)  # an interval cut short could be taken for another
+    if conditions:
+        table.add_column("leak of", overflow="fold")
+        for heading in ("\nlinear", "\nnon-linear", "beside the\nbaseline"):
+            table.add_column(heading, justify="right", no_wrap=True)  # an interval cut short could be taken for another
 
     def cell(text: str, measure: Mapping[str, float], factor: float, digits: int) -> Text:
         low, high = (f"{factor * measure[side]:,.{digits}f}" for side in ("low", "high"))
@@ -137,14 +140,12 @@ def evaluation_table(
         for place, representation in enumerate(name for name in REPRESENTATIONS if name in evaluation):
             part = evaluation[representation]
             for line, (name, leaks) in enumerate(leaks_of(part, called[run]).items()):
+                leaks_told = (Text(name or "-"), leaked(leak(leaks, "linear")), leaked(leak(leaks, "nonlinear")), beside(leaks))
                 table.add_row(
                     Text() if line else Text.assemble(("" if place else f"{run}\n", "bold"), representation),
                     Text() if line else share(look(part, "accuracy.linear")),
                     Text() if line else share(look(part, "accuracy.knn")),
-                    Text(name),
-                    leaked(leak(leaks, "linear")),
-                    leaked(leak(leaks, "nonlinear")),
-                    beside(leaks),
+                    *(leaks_told if conditions else ()),
                 )
         table.add_section()
     return table

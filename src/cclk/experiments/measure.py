@@ -66,6 +66,8 @@ def check(dataset: Dataset, wanted: Sequence[Measure], split: Literal["test", "v
     leak = next((name for name in wanted if PATHS[name].startswith("leakage")), None)
     if leak is None:
         return
+    if not dataset.columns:
+        raise ValueError(f"{leak} cannot be measured on {dataset.name}: it has no condition")
     if dataset.condition_kind == "mixed":
         raise ValueError(f"{dataset.name} has {len(dataset.columns)} condition columns, and a leak is measured of one: choose one")
     if dataset.condition_kind != "continuous":

@@ -23,6 +23,10 @@ from cclk.report.words import headline
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+_LEAK = (
+    " A leak is R²: 0 when a probe does no better than predicting the mean, 1 when it reads the condition exactly. "
+    "For a categorical condition it is an accuracy."
+)
 
 
 def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Path:
@@ -40,24 +44,26 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
 
     page = _Page()
     runs = _with_names_of_their_own(runs)
+    conditional = any(run.condition for run in runs)
     body = "".join(
         [
             _header(runs),
             _section("What was trained", " ".join(dict.fromkeys(run.data for run in runs if run.data)), settings_table(runs)),
             _section(
                 "What the features tell",
-                "On the test split, with 95 % bootstrap intervals. A leak is R²: 0 when a probe does no better than "
-                "predicting the mean, 1 when it reads the condition exactly. For a categorical condition it is an accuracy.",
+                "On the test split, with 95 % bootstrap intervals." + (_LEAK if conditional else ""),
                 comparison_table(runs),
             ),
             _section(
                 "Accuracy against leakage", "What one would use the features for, against what they should not tell.", page.plane(runs)
-            ),
+            )
+            if conditional
+            else "",
             _section("Training", "", page.curves(runs)),
             _section(
                 "The embedding",
-                "Test samples on the two directions in which the encoder's features vary most. "
-                "If the condition has been removed, its colours mix.",
+                "Test samples on the two directions in which the encoder's features vary most."
+                + (" If the condition has been removed, its colours mix." if conditional else ""),
                 page.embeddings(runs),
             ),
             _section(
@@ -65,7 +71,9 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
                 "For one batch: the kernel K says how alike the conditions of two samples are, the weights the loss makes of it "
                 "how much one counts as the other's partner. Both are scaled to 0..1; samples are ordered by condition.",
                 page.kernels(runs),
-            ),
+            )
+            if conditional
+            else "",
             _section("Pictures and their two views", "The loss compares two random views of the same picture.", _pictures(runs)),
             _footer(runs, command),
         ]
@@ -121,9 +129,10 @@ class _Page:
                 parts.append(_empty("No embedding of this run."))
                 continue
             label = self.add(f"by {run.label}", figures.by_label(run.embedding, shown), f"embedding of {run.name} by {run.label}")
-            other = self.add(
-                f"by {run.condition}", figures.by_condition(run.embedding, shown), f"embedding of {run.name} by {run.condition}"
-            )
+            other = ""
+            if run.condition:
+                figure = figures.by_condition(run.embedding, shown)
+                other = self.add(f"by {run.condition}", figure, f"embedding of {run.name} by {run.condition}")
             parts.append(f'<div class="grid">{label}{other}</div>')
         return "".join(parts)
 

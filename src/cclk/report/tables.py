@@ -46,15 +46,15 @@ def settings_table(runs: Sequence[RunView]) -> str:
 
 def comparison_table(runs: Sequence[RunView]) -> str:
     """Accuracies and leaks of every run and representation, each with its interval, drawn on a track from 0 to 1."""
-    labels, conditions = {run.label for run in runs}, {run.condition for run in runs}
-    label, condition = escape(runs[0].label) if len(labels) == 1 else "label", escape(runs[0].condition)
+    labels, conditions = {run.label for run in runs}, {run.condition for run in runs if run.condition}
+    label, condition = escape(runs[0].label) if len(labels) == 1 else "label", escape(next(iter(conditions), ""))
     parts_told = any("leakages" in part for run in runs for part in (run.evaluation or {}).values() if isinstance(part, Mapping))
     several = parts_told or len(conditions) > 1
     of = '<th rowspan="2">condition</th><th colspan="2">leak</th>' if several else f'<th colspan="2">leak of the {condition}</th>'
+    of += '<th rowspan="2">error beside<br>the baseline</th>'
     head = (
-        f'<tr><th rowspan="2">run</th><th rowspan="2">features</th><th colspan="2">{label} accuracy</th>'
-        f'{of}<th rowspan="2">error beside<br>the baseline</th></tr>'
-        "<tr><th>linear</th><th>kNN</th><th>linear</th><th>non-linear</th></tr>"
+        f'<tr><th rowspan="2">run</th><th rowspan="2">features</th><th colspan="2">{label} accuracy</th>{of if conditions else ""}</tr>'
+        f"<tr><th>linear</th><th>kNN</th>{'<th>linear</th><th>non-linear</th>' if conditions else ''}</tr>"
     )
     rows = []
     for place, run in enumerate(runs):
@@ -75,7 +75,8 @@ def comparison_table(runs: Sequence[RunView]) -> str:
                 told = escape(column)
                 cells = [f"<td>{told}</td>"] if several else []
                 cells += [_cell(f"{told}, {title}", *(leak(leaks, probe) or ("", None))) for probe, title in PROBES.items()]
-                lines.append(f"<tr>{'' if lines else name}{start}{''.join(cells)}{_baseline(leaks)}</tr>")
+                cells.append(_baseline(leaks))
+                lines.append(f"<tr>{'' if lines else name}{start}{''.join(cells) if conditions else ''}</tr>")
                 start = ""
         rows.append(f"<tbody>{''.join(lines)}</tbody>")
     return f'<div class="scroll"><table class="comparison"><thead>{head}</thead>{"".join(rows)}</table></div>'

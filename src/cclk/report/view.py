@@ -70,7 +70,7 @@ class RunView:
     label: str = "label"
     """What the labels are, in the singular: "digit"."""
     condition: str = "condition"
-    """What the condition is: "colour"."""
+    """What the condition is: "colour"; "" if there is none."""
     data: str = ""
     """One line about the data."""
 

@@ -26,7 +26,7 @@ class Method:
     loss: ContrastiveLoss
     sampler: BatchSampler
     condition: Tensor | None
-    """Of each training row: what the loss conditions on, clusters included; None for the anchor's own embedding."""
+    """Of each training row: what the loss conditions on, clusters included; None for the anchor's own embedding, or for nothing."""
     kernel: kernels.Kernel | None
     """The fitted kernel, if there is one."""
 
@@ -38,11 +38,26 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     clusters = _clusters(settings, dataset, points) if settings.method in ("weaksup-infonce", "fair-infonce") else None
     kernel = _kernel(settings, dataset) if settings.method.endswith("cclk") else None
     sampler = _sampler(settings, dataset, points, clusters)
-    if settings.method == "hardneg-cclk":
+    if settings.method == "hardneg-cclk" or not dataset.columns:
         return Method(_loss(settings, kernel), sampler, None, kernel)
     if kernel is not None:
         kernel.fit(condition, batch_size=settings.train.batch_size + settings.train.queue)
     return Method(_loss(settings, kernel), sampler, condition if clusters is None else clusters, kernel)
+
+
+def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
+    """Settings whose batch is not larger than the training split, and what to tell about it.
+
+    The default size is lowered to the largest power of two that fits beside the queue. A size that was given stays: `build` rejects it.
+    """
+    size, room = settings.train.batch_size, len(dataset.train) - settings.train.queue
+    if "batch_size" in settings.train.model_fields_set or size <= room or room < 2:
+        return settings, ""
+    lower = 1 << (room.bit_length() - 1)
+    train = settings.train.model_copy(update={"batch_size": lower})
+    queue = f" and a queue of {settings.train.queue}" if settings.train.queue else ""
+    told = f"batch_size is {lower} instead of {size}: {dataset.name} has {len(dataset.train)} training rows{queue}"
+    return settings.model_copy(update={"train": train}), told
 
 
 def scaled(settings: Settings, dataset: Dataset) -> Tensor:
@@ -61,7 +76,7 @@ def scaled(settings: Settings, dataset: Dataset) -> Tensor:
 
 def distances(dataset: Dataset, condition: Tensor) -> Tensor:
     """The condition as points whose distances mean something: categories as corners of a simplex, all else as it is."""
-    parts = []
+    parts = [condition[:, :0]]
     for column in dataset.columns:
         values = condition[:, column.place]
         parts.append(F.one_hot(values[:, 0].long()).float() if column.kind == "categorical" and len(dataset.columns) > 1 else values)
@@ -71,7 +86,7 @@ def distances(dataset: Dataset, condition: Tensor) -> Tensor:
 def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
     """One kernel for a condition of one kind; else the product of each column's own: alike means alike in everything."""
     if len(dataset.columns) == 1 or settings.method == "hardneg-cclk":
-        only = dataset.columns[0]
+        only = dataset.columns[0] if dataset.columns else Column("embedding", "embedding", 0, 0)
         leaf = _leaf(settings, only)
         # A vector has one length scale, an unnamed table one for each column.
         return leaf.on(only.place) if only.place.stop - only.place.start > 1 and settings.method != "hardneg-cclk" else leaf
@@ -150,6 +165,8 @@ def _sampler(settings: Settings, dataset: Dataset, points: Tensor, clusters: Ten
     if chosen == "auto":
         chosen = "uniform" if clusters is None else "clusters"
     if chosen == "local":
+        if not dataset.columns:
+            raise SettingsError(f"train.sampler is 'local', but {dataset.name} has no condition: choose 'uniform'")
         if size % settings.train.group:
             raise SettingsError(f"train.group is {settings.train.group}: it must divide train.batch_size, {size}")
         return LocalBatches(points, size, seed=seed, group=settings.train.group)

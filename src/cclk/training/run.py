@@ -20,13 +20,15 @@ from torch import Tensor
 from cclk import data
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
+from cclk.data.tables import Table
 from cclk.files import read_tensors
 from cclk.training import files
 from cclk.training.files import RunError
 from cclk.training.network import Network, embed
-from cclk.training.settings import Settings, parse
+from cclk.training.settings import CONDITIONAL, METHODS, Settings, SettingsError, parse
 
 SETTINGS, METRICS, ENCODER, CHECKPOINTS = "settings.json", "metrics.jsonl", "encoder.safetensors", "checkpoints"
+TENSORBOARD = "tensorboard"
 
 
 def load_dataset(settings: Settings) -> Dataset:
@@ -34,7 +36,13 @@ def load_dataset(settings: Settings) -> Dataset:
     options = dict(settings.data.dataset_options)
     if settings.data.holdout is not None:
         options["holdout"] = settings.data.holdout
-    return data.load(settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options)
+    found = data.load(settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options)
+    if not found.columns and settings.method in CONDITIONAL:
+        path = Path(settings.data.dataset).expanduser()
+        columns = "an array `condition`" if path.suffix == ".npz" else f"at least one --condition of {', '.join(Table(path).names[:20])}"
+        others = ", ".join(method for method in METHODS if method not in CONDITIONAL)
+        raise SettingsError(f"{settings.method} needs a condition: add {columns}, or choose a method that needs none ({others})")
+    return found
 
 
 class Run:

@@ -14,6 +14,8 @@ from cclk.training.suggestions import suggestion
 
 Method = Literal["infonce", "weaksup-infonce", "weaksup-cclk", "fair-infonce", "fair-cclk", "hardneg-infonce", "hardneg-cclk"]
 METHODS: tuple[Method, ...] = get_args(Method)
+CONDITIONAL: tuple[Method, ...] = ("weaksup-infonce", "weaksup-cclk", "fair-infonce", "fair-cclk")
+"""The methods that need a condition; the others compare views, and hard negatives condition on the embedding."""
 
 KernelName = Literal["auto", "rbf", "laplacian", "linear", "cosine", "polynomial", "delta"]
 
