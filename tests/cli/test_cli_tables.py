@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cclk import CclkWarning
 from cclk.cli.main import main
 
 
@@ -82,12 +83,88 @@ def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path, capsy
     assert "What is read of the label, and what leaks of the age" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("ignore::cclk.CclkWarning")  # a batch of 16 has few hard negatives
+@pytest.mark.parametrize("method", ["infonce", "hardneg-infonce", "hardneg-cclk"])
+def test_methods_without_a_condition(method: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ["--data", table, "--features", "s_*", "--label", "kind", "--method", method, "--steps", 2, "--batch-size", 16]
+    assert run("check", *columns) == 0
+    assert "no condition" in capsys.readouterr().out
+    out = tmp_path / "run"
+    assert run("train", *columns, "--out", out) == 0
+    assert "no condition" in capsys.readouterr().err
+    assert run("evaluate", out, "--bootstrap", 2) == 0
+    shown = capsys.readouterr().out
+    assert "What is read of the kind" in shown
+    assert "leak" not in shown
+    found = json.loads((out / "evaluation.json").read_text())
+    assert set(found["encoder"]) == {"accuracy", "how"}
+    assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
+    page = (tmp_path / "page.html").read_text().partition("<script")[0]
+    assert f"{method} reads the kind with" in page
+    assert "leak" not in page.lower()
+    assert "condition" not in page.replace("condition_scale", "").replace("no condition", "").partition("What the features tell")[2]
+
+
+def test_a_run_without_a_condition_beside_one_with(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["--data", table, "--features", "s_*", "--label", "kind", "--steps", 2, "--batch-size", 16, "--quiet"]
+    assert run("train", *common, "--method", "infonce", "--out", tmp_path / "plain") == 0
+    assert run("train", *common, "--condition", "age", "--out", tmp_path / "fair") == 0
+    folders = [tmp_path / "plain", tmp_path / "fair"]
+    assert run("evaluate", *folders, "--bootstrap", 2) == 0
+    assert "What is read of the kind, and what leaks of the age" in capsys.readouterr().out
+    assert run("report", *folders, "--out", tmp_path / "page.html", "--quiet") == 0
+    assert "leak of the age" in (tmp_path / "page.html").read_text()
+
+
+def test_nothing_to_measure(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ["--data", table, "--features", "s_*", "--method", "infonce", "--steps", 1, "--batch-size", 16]
+    assert run("check", *columns) == 0
+    assert "without a condition either, nothing can be measured" in capsys.readouterr().out
+    assert run("train", *columns, "--out", tmp_path / "run", "--quiet") == 0
+    assert run("evaluate", tmp_path / "run") == 2
+    assert "has neither a label nor a condition to measure" in capsys.readouterr().err
+    assert run("report", tmp_path / "run", "--out", tmp_path / "page.html", "--quiet") == 0
+
+
+def test_the_default_batch_fits_a_small_table(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """90 rows, of which 62 are for training."""
+    columns = ["--data", table, "--features", "s_*", "--condition", "age", "--steps", 3]
+    told = "batch_size is 32 instead of 256: people has 62 training rows"
+    assert run("check", *columns) == 0
+    shown = capsys.readouterr().out
+    assert f"?? {told}" in shown
+    assert "in a batch of 32 " in shown
+    out = tmp_path / "run"
+    with pytest.warns(CclkWarning) as caught:
+        assert run("train", *columns, "--out", out, "--quiet") == 0
+    assert str(caught[0].message) == told
+    assert json.loads((out / "settings.json").read_text())["train"]["batch_size"] == 32
+    (out / "encoder.safetensors").unlink()
+    assert run("train", "--resume", "--out", out, "--quiet") == 0, "without another word"
+    for command in ("check", "train"):
+        code = run(command, *columns, "--batch-size", 64, *(["--out", tmp_path / "other"] if command == "train" else []))
+        assert code == {"check": 1, "train": 2}[command]
+    assert "train.batch_size is 64, but people has 62 training rows" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_default_batch_leaves_room_for_a_queue(table: Path, tmp_path: Path) -> None:
+    columns = ["--data", table, "--features", "s_*", "--condition", "age", "--steps", 1, "--out", tmp_path / "run", "--quiet"]
+    with pytest.warns(CclkWarning, match="batch_size is 16 instead of 256: people has 62 training rows and a queue of 40"):
+        assert run("train", *columns, "--queue", 40) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--condition", "age"], "--condition tells about a table: say which one with --data FILE"),
         (["--data", "{}", "--dataset", "colordigits"], "--data and --dataset both say"),
-        (["--data", "{}", "--features", "s_*"], "at least one --condition"),
+        (
+            ["--data", "{}", "--features", "s_*"],
+            "fair-cclk needs a condition: add at least one --condition of path, age, site, traits, kind, s_1, s_2, or choose a method that "
+            "needs none (infonce, hardneg-infonce, hardneg-cclk)",
+        ),
+        (["--data", "{}", "--features", "s_*", "--method", "infonce", "--sampler", "local", "--batch-size", "16"], "has no condition"),
         (["--data", "{}", "--features", "s_*", "--condition", "height"], "no column 'height'"),
     ],
 )
@@ -96,4 +173,4 @@ def test_mistakes_are_one_line(arguments: list[str], told: str, table: Path, tmp
     error = capsys.readouterr().err
     assert told in error
     assert len(error.strip().splitlines()) == 1
-    assert not (tmp_path / "run" / "settings.json").exists()
+    assert not (tmp_path / "run").exists()

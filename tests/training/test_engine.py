@@ -238,6 +238,59 @@ def test_a_rejected_run_leaves_its_folder_free(vectors: Path, tmp_path: Path) ->
     engine.train(small(vectors), tmp_path / "run", quiet=True)
 
 
+@pytest.mark.parametrize("how", ["data", "encoder", "first step", "stopped"])
+def test_a_run_that_does_not_begin_leaves_nothing(how: str, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the folder nor the parents that were made for it; what was there before stays."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def fail(*_: object) -> None:
+        raise ValueError("out of luck")
+
+    if how in ("first step", "stopped"):
+        monkeypatch.setattr(engine.Training, "step", fail if how == "first step" else stop)
+    settings = {
+        "data": small(tmp_path / "nowhere.npz"),
+        "encoder": small(vectors, encoder="vgg", encoder_options={}),
+    }.get(how, small(vectors))
+    (tmp_path / "old" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "old" / "notes.txt").write_text("mine")
+    (tmp_path / "old" / "metrics.jsonl").write_text("")
+    before = sorted(tmp_path.rglob("*"))
+    for folder in (tmp_path / "new" / "deep" / "run", tmp_path / "old", tmp_path / "old" / "run"):
+        with pytest.raises((ValueError, KeyboardInterrupt)):
+            engine.train(settings, folder, quiet=True)
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_that_has_begun_is_kept(vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = engine.Training.step
+
+    def fails_later(self: engine.Training, number: int) -> torch.Tensor:
+        if number == 2:
+            raise ValueError("out of luck")
+        return step(self, number)
+
+    monkeypatch.setattr(engine.Training, "step", fails_later)
+    with pytest.raises(ValueError, match="out of luck"):
+        engine.train(small(vectors), tmp_path / "run", quiet=True)
+    monkeypatch.undo()
+    engine.resume(tmp_path / "run", quiet=True)
+
+
+@pytest.mark.parametrize("method", ["infonce", "hardneg-infonce", "hardneg-cclk"])
+@pytest.mark.parametrize("queue", [0, 90])
+def test_arrays_without_a_condition(method: str, queue: int, vectors: Path, tmp_path: Path) -> None:
+    with np.load(vectors) as arrays:
+        np.savez(tmp_path / "plain.npz", x=arrays["x"], y=arrays["y"])
+    run = engine.train(small(tmp_path / "plain.npz", method=method, queue=queue), tmp_path / "run", quiet=True)
+    assert run.dataset.columns == ()
+    assert all(np.isfinite(line["loss"]) for line in run.metrics())
+    with pytest.raises(SettingsError, match="weaksup-infonce needs a condition: add an array `condition`"):
+        load_dataset(small(tmp_path / "plain.npz", method="weaksup-infonce"))
+
+
 @pytest.mark.parametrize("queue", ["0", "100"])
 def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
     """Same rows, same views, same keys, joined loss: without batch statistics only the order of float32 sums differs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +22,7 @@ def check(
     table: Table | None = None,
     preset: Annotated[str | None, Parameter(group=MAIN, help="settings that come with cclk")] = None,
     settings: SettingOptions | None = None,
-) -> None:
+) -> int:
     """Look at data as `cclk train` would see them: read everything once, and tell what is in them and what is wrong.
 
     `cclk check --data people.csv --image path --condition age --label smiling --batch-size 256`
@@ -44,5 +43,4 @@ def check(
             mark, style = _MARKS[finding.level]
             console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
             problems += finding.level == "problem"
-    if problems:
-        sys.exit(1)
+    return 1 if problems else 0

@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
     formatted = warnings.formatwarning
     warnings.formatwarning = _warning
     try:
-        _run(without_sections(sys.argv[1:] if arguments is None else arguments))
+        return _run(without_sections(sys.argv[1:] if arguments is None else arguments))
     except Interrupted as stopped:
         _error(str(stopped))
         return 128 + stopped.signum
@@ -173,21 +173,21 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     finally:
         warnings.formatwarning = formatted
-    return 0
 
 
 _NEEDS_ARGUMENTS = ("train", "check", "sweep")
 """Commands without required arguments that would do long work by themselves: alone, they show their help, as `cclk` does."""
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str]) -> int:
+    """Run a command; gives its exit code."""
     if len(arguments) == 1 and arguments[0] in _NEEDS_ARGUMENTS:
         arguments = [*arguments, "--help"]
     if "--help-all" in arguments:
         with everything:
-            _run(["--help" if argument == "--help-all" else argument for argument in arguments])
-        return
-    app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+            return _run(["--help" if argument == "--help-all" else argument for argument in arguments])
+    code: int | None = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    return code or 0
 
 
 def _warning(message: Warning | str, *_: object, **__: object) -> str:

@@ -53,6 +53,9 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from _inputs(dataset.train)
     yield from _labels(dataset)
     yield from _columns(dataset)
+    settings, notice = methods.fitting_batch(settings, dataset)
+    if notice:
+        yield Finding("warning", notice)
     if settings.train.batch_size > len(dataset.train):
         yield Finding(
             "problem",
@@ -106,7 +109,8 @@ def _inputs(split: Split) -> Iterator[Finding]:
 
 def _labels(dataset: Dataset) -> Iterator[Finding]:
     if len(dataset.classes) == 1:
-        yield Finding("warning", "there is no label: the encoder can be trained, but only leaks can be measured")
+        what = "only leaks can be measured" if dataset.columns else "without a condition either, nothing can be measured"
+        yield Finding("warning", f"there is no label: the encoder can be trained, but {what}")
         return
     counts = torch.bincount(dataset.train.y, minlength=len(dataset.classes))
     least, most = int(counts.argmin()), int(counts.argmax())

@@ -26,6 +26,7 @@ from cclk.data.fingerprint import fingerprint
 from cclk.extras import needed_for
 from cclk.files import replace_text, write_tensors
 from cclk.kernels import Kernel
+from cclk.notices import warn
 from cclk.operator.diagnose import partners_of
 from cclk.training import files, methods
 from cclk.training.display import Display
@@ -36,7 +37,7 @@ from cclk.training.memory import keep_freed
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
-from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, Run, load_dataset, read_metrics
+from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, TENSORBOARD, Run, load_dataset, read_metrics
 from cclk.training.settings import Settings
 from cclk.training.signals import noted_signals
 from cclk.training.watch import Watch as Watch
@@ -48,18 +49,27 @@ KEPT = 2
 def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False, watch: Watch | None = None) -> Run:
     """Train from the beginning into a new folder; a watch measures on the way."""
     fabric = _launch(settings)
-    occupied = (folder / SETTINGS).exists()
+    occupied, before = (folder / SETTINGS).exists(), files.Before.of(folder)
     fabric.barrier()  # everyone has looked before anyone writes
     if occupied:
         raise RunError(f"{folder} holds a run already: go on with --resume, or choose another --out")
-    files.make_folder(folder / CHECKPOINTS)
-    training = Training(settings, folder, quiet, fabric, watch)
-    # Written once everything could be built: a rejected run leaves its folder free for the corrected one.
-    if fabric.global_rank == 0:
-        about = {"version": cclk.__version__, "command": command, "data_fingerprint": fingerprint(training.dataset)}
-        files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
-    fabric.barrier()
-    return training.run()
+    training = None
+    try:
+        files.make_folder(folder / CHECKPOINTS)
+        dataset = load_dataset(settings)
+        settings, notice = methods.fitting_batch(settings, dataset)
+        if notice and fabric.global_rank == 0:
+            warn(notice)
+        training = Training(settings, folder, quiet, fabric, watch, dataset)
+        if fabric.global_rank == 0:
+            about = {"version": cclk.__version__, "command": command, "data_fingerprint": fingerprint(dataset)}
+            files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
+        fabric.barrier()
+        return training.run()
+    except BaseException:
+        if fabric.global_rank == 0 and (training is None or not training.begun):
+            before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS))
+        raise
 
 
 def resume(folder: Path, *, quiet: bool = False, watch: Watch | None = None) -> Run:
@@ -105,6 +115,8 @@ class Training:
         self.mine = slice(bounds[self.fabric.global_rank], bounds[self.fabric.global_rank + 1])
         self.loader = Loader(self.dataset.train.x, lambda step: self.method.sampler.batch(step)[self.mine], self.total)
         self.display = Display(self.total, quiet or self.fabric.global_rank > 0)
+        self.begun = False
+        """Whether a step has been taken."""
 
     def run(self) -> Run:
         start = self._restore()
@@ -114,7 +126,7 @@ class Training:
             clock = Clock(start)
             for step in range(start, self.total):
                 loss = self.step(step)
-                done = step + 1
+                done, self.begun = step + 1, True
                 watched = self.watch is not None and self.watch.due(done, self.total)
                 if watched or done % self.settings.train.log_every == 0 or done == self.total:
                     line = self._line(done, float(loss), clock)
@@ -253,7 +265,7 @@ class Metrics:
             with needed_for("training"):
                 from torch.utils.tensorboard import SummaryWriter
 
-            self.board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.start + 1)
+            self.board = SummaryWriter(str(self.folder / TENSORBOARD), purge_step=self.start + 1)
         return self
 
     def __exit__(self, *_: object) -> None:

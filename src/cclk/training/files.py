@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +57,32 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except Exception as error:
         raise RunError(f"{path} is damaged ({_first_line(error)}): delete it to go on from the checkpoint before") from error
     return content
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a folder was before a run began in it, so that a run that cannot begin leaves nothing behind."""
+
+    folder: Path
+    missing: list[Path]
+    """The folder and its parents, those that do not exist."""
+    entries: set[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> Before:
+        entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        return cls(folder, [path for path in (folder, *folder.parents) if not path.exists()], entries)
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Delete what has these names, and folders that are empty; nothing that was there before."""
+        for path in (self.folder / name for name in names if name not in self.entries):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.exists():
+                path.unlink()
+        for path in self.missing:
+            with suppress(OSError):  # somebody else has put something there, or nothing was made
+                path.rmdir()
 
 
 def make_folder(path: Path) -> Path:
