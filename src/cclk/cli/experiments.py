@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 from cyclopts import Parameter
 from rich.console import Console
 from rich.markdown import Markdown
@@ -16,16 +17,19 @@ from rich.markdown import Markdown
 from cclk.cli.options import SettingOptions
 from cclk.cli.say import QUIET, say
 from cclk.data.fingerprint import fingerprint
-from cclk.experiments import EXPERIMENTS, SIZES, Pool, Size, experiment
+from cclk.experiments import EXPERIMENTS, SIZES, Pool, Size, experiment, pending
 from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
+from cclk.experiments.job import Job
 from cclk.experiments.measure import check
+from cclk.experiments.preflight import LIMIT_HOURS, check_data, hours_without_gpu
 from cclk.experiments.registry.recipes import LEAKS
 from cclk.experiments.sweep import DEFAULT, Knob, flat, goes_on
 from cclk.experiments.sweep import sweep as plan_sweep
 from cclk.experiments.tables import markdown
 from cclk.files import replace_text
+from cclk.notices import warn
 from cclk.training.run import load_dataset
 from cclk.training.settings import SettingsError, load
 
@@ -46,11 +50,14 @@ def reproduce(
     results: Annotated[Path, _RESULTS] = Path("results"),
     runs: Annotated[Path, _RUNS] = Path("runs/reproduce"),
     data_dir: Annotated[str | None, Parameter(help="where dataset files are")] = None,
+    yes: Annotated[bool, Parameter(negative="", show_default=False, help="start also what takes more than a day without a GPU")] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Run experiments of the paper with all their methods, and print them beside the paper's figures.
 
     `cclk reproduce fair --size cpu`
+
+    Before anything is started, all missing data are listed. A smoke run only shows that everything runs.
 
     A result is kept in RESULTS/NAME.json. What it holds already is not run again, so that an interrupted grid goes on, and more
     seeds can be added. `cclk results` renders all of them.
@@ -60,13 +67,32 @@ def reproduce(
     _positive(seeds=seeds, workers=workers)
     if only and len(found) > 1:  # what one has, another need not have; if none does, the first tells so
         found = [one for one in found if one.plan(size).having(only)] or found[:1]
+    options: dict[str, Any] = {
+        "results_folder": results, "seeds": seeds, "overrides": {"data_dir": data_dir} if data_dir else {}, "only": only,
+    }  # fmt: skip
+    _preflight([job for one in found for job in pending(one, size, **options)], size, yes, quiet)
     with Pool(workers) as pool:
         for one in found:
-            content = run_grid(
-            one, size, pool, results_folder=results, runs_folder=runs, command=_command(one.name, size, seeds), seeds=seeds,
-            overrides={"data_dir": data_dir} if data_dir else {}, only=only, quiet=quiet,
-        )  # fmt: skip
+            content = run_grid(one, size, pool, runs_folder=runs, command=_command(one.name, size, seeds), quiet=quiet, **options)
             _show(content, quiet)
+
+
+def _preflight(jobs: list[Job], size: Size, yes: bool, quiet: bool) -> None:
+    """An error if data are missing, or if runs of the paper's size would take longer than a day on a CPU and nobody said yes."""
+    with Console(stderr=True, quiet=quiet).status("checking data"):
+        extents = check_data(jobs)
+    if size != "paper" or not jobs or torch.cuda.is_available():
+        return
+    with Console(stderr=True, quiet=quiet).status("estimating the time"):
+        hours = hours_without_gpu(jobs, extents)
+    long = f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days" if hours < 24 * 730 else f"{hours / 24 / 365:.0f} years"
+    told = f"without a GPU, {len(jobs)} {'runs' if len(jobs) > 1 else 'run'} at --size paper take about {long} on this machine"
+    if hours <= LIMIT_HOURS:
+        say(told, quiet)
+    elif yes:
+        warn(told)
+    else:
+        raise SettingsError(f"{told}: use a machine with a GPU, choose --size cpu, or add --yes to start them anyway")
 
 
 def results(

@@ -168,6 +168,10 @@ def main(arguments: list[str] | None = None) -> int:
     except CycloptsError as error:
         _error(" ".join(str(error).split()))
         return 2
+    except ExceptionGroup as several:
+        for text in (several.message, *map(_told, several.exceptions)):
+            _error(text)
+        return 2
     except (ValueError, OSError) as error:
         _error(_told(error))
         return 2
@@ -195,7 +199,7 @@ def _warning(message: Warning | str, *_: object, **__: object) -> str:
     return f"cclk: warning: {' '.join(str(message).split())}\n"
 
 
-def _told(error: ValueError | OSError) -> str:
+def _told(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split())

@@ -1,9 +1,22 @@
 """The experiments: every table and figure of the paper as a grid of runs, its results kept, and set beside what was published."""
 
-from cclk.experiments.grid import reproduce
+from cclk.experiments.grid import pending, reproduce
 from cclk.experiments.plan import SIZES, Cell, Claim, Experiment, Plan, Size
 from cclk.experiments.pool import Pool
 from cclk.experiments.registry import EXPERIMENTS, experiment
 from cclk.experiments.results import ResultError
 
-__all__ = ["EXPERIMENTS", "SIZES", "Cell", "Claim", "Experiment", "Plan", "Pool", "ResultError", "Size", "experiment", "reproduce"]
+__all__ = [
+    "EXPERIMENTS",
+    "SIZES",
+    "Cell",
+    "Claim",
+    "Experiment",
+    "Plan",
+    "Pool",
+    "ResultError",
+    "Size",
+    "experiment",
+    "pending",
+    "reproduce",
+]

@@ -16,7 +16,7 @@ import cclk
 from cclk.experiments import results
 from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
-from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size, score
+from cclk.experiments.plan import Cell, Experiment, Overrides, Size, score
 from cclk.experiments.pool import Pool
 
 TUNING_SEEDS = 1
@@ -53,26 +53,48 @@ def reproduce(
         content = about | {"picture": experiment.picture(size, Path(str(where)) if where else None)}
         results.write(path, content)
         return content
-    plan = experiment.plan(size)
-    grid = _Grid(experiment, plan, about, path, seeds or plan.seeds, dict(overrides or {}), only)
+    grid = _Grid(experiment, size, about, path, seeds, overrides, only)
     with GridDisplay(f"{experiment.name}, {size}", quiet) as display:
         for stage in (grid.tuning, grid.final):
             pool.run(stage(), runs_folder / f"{experiment.name}-{size}", grid.keep, display)
     return grid.write()
 
 
+def pending(
+    experiment: Experiment,
+    size: Size,
+    *,
+    results_folder: Path,
+    seeds: int | None = None,
+    overrides: Overrides | None = None,
+    only: str = "",
+) -> list[Job]:
+    """The runs that `reproduce` would do; a cell's own, before it has chosen, have the settings that all choices share."""
+    if experiment.picture is not None:
+        return []
+    grid = _Grid(experiment, size, {}, results.path_of(results_folder, experiment.name, size), seeds, overrides, only)
+    return list({job.key: job for job in [*grid.tuning(), *grid.final()]}.values())
+
+
 class _Grid:
     """The cells of an experiment and what is known of them."""
 
     def __init__(
-        self, experiment: Experiment, plan: Plan, about: dict[str, Any], path: Path, seeds: int, overrides: dict[str, Any], only: str
+        self,
+        experiment: Experiment,
+        size: Size,
+        about: dict[str, Any],
+        path: Path,
+        seeds: int | None,
+        overrides: Overrides | None,
+        only: str,
     ) -> None:
-        self.experiment, self.plan, self.about, self.path = experiment, plan, about, path
-        self.seeds, self.overrides, self.only = seeds, overrides, only
+        self.experiment, self.plan, self.about, self.path = experiment, experiment.plan(size), about, path
+        self.seeds, self.overrides, self.only = seeds or self.plan.seeds, dict(overrides or {}), only
         self.found = results.finished_runs(path.parent)
         self.before = results.read(path) if path.exists() else {}
         # Fewer seeds asked for than are there already: they stay.
-        self.shown = max(seeds, len(self.before.get("seeds", ())))
+        self.shown = max(self.seeds, len(self.before.get("seeds", ())))
         self.ran = False
 
     def tuning(self) -> list[Job]:

@@ -13,6 +13,9 @@ Cell = Mapping[str, Any]
 Result = Mapping[str, Any]
 
 
+_SMOKE = "**A smoke run shows that everything runs, and nothing else: its numbers are neither for nor against any claim.**"
+
+
 def values(cell: Cell, measure: Measure) -> list[float]:
     """A measure of every finished run of a cell; accuracies in per cent, as the paper gives them."""
     factor = 100 if measure in ("accuracy", "knn") else 1
@@ -35,6 +38,8 @@ def told(found: Sequence[float], measure: Measure) -> str:
 def markdown(result: Result) -> str:
     """A whole result: what it is, its tables, and whether the paper's order holds."""
     lines = [f"## {result['title']}", "", f"`{result['experiment']}`, {result['source']}. {_how(result)}", ""]
+    if result["size"] == "smoke":
+        lines += [_SMOKE, ""]
     if "picture" in result:
         partners = ", ".join(f"{name.removeprefix('W, ')} {value}" for name, value in result["picture"]["effective_partners"].items())
         lines += [
@@ -52,7 +57,7 @@ def markdown(result: Result) -> str:
             continue
         curves = len({cell["row"] for cell in cells}) < len(cells)
         lines += [f"**{column}**", "", *(_curves(cells, result) if curves else _rows(cells, result)), ""]
-        lines += _judged(cells, result)
+        lines += _judged(cells, result) if result["size"] != "smoke" else []
     lines += _choices(result)
     return "\n".join(lines)
 

@@ -1,0 +1,109 @@
+"""What is checked once, before a grid starts its processes: that its data are there, and how long it takes without a GPU.
+
+The time is that of the network alone: forward and backward through random images, times two views of every image of every step. Loading,
+augmentation and probes come on top; beside a ResNet they hardly count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from cclk.data.dataset import DataError
+from cclk.data.feature_files import read_features
+from cclk.data.files import data_folder
+from cclk.experiments.job import Job
+from cclk.training.engine import total_steps
+from cclk.training.network import Network
+from cclk.training.run import load_dataset
+from cclk.training.settings import Settings, load
+
+LIMIT_HOURS = 24.0
+"""A grid that takes longer without a GPU has to be confirmed."""
+_BATCHES = (4, 32, 256)
+_ENOUGH = 0.5
+"""Seconds of a batch that is large enough to be timed."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a dataset is."""
+
+    train: int
+    validation: int
+    shape: tuple[int, ...]
+    """Of a sample."""
+
+
+def check_data(jobs: Iterable[Job]) -> dict[str, Extent]:
+    """Load each dataset of these jobs once; an error, or a group of them, that names everything that is missing."""
+    found: dict[str, Extent] = {}
+    missing: dict[str, DataError] = {}
+    for settings in _each(jobs):
+        try:
+            _check_features(settings)
+        except DataError as error:
+            missing[str(error)] = error
+        try:
+            dataset = load_dataset(settings)
+            found[_name(settings)] = Extent(len(dataset.train), len(dataset.validation), tuple(dataset.train.x.shape[1:]))
+        except DataError as error:
+            missing[str(error)] = error
+    errors = list(missing.values())
+    if len(errors) > 1:
+        raise ExceptionGroup(f"{len(errors)} datasets or files of features are missing, and nothing was started:", errors)
+    if errors:
+        raise errors[0]
+    return found
+
+
+def hours_without_gpu(jobs: Iterable[Job], extents: Mapping[str, Extent]) -> float:
+    """An estimate of the time that these jobs take on this machine's CPU."""
+    seconds: dict[str, float] = {}
+    total = 0.0
+    for job in jobs:
+        settings = load(overrides=job.settings)
+        extent, batch = extents[_name(settings)], settings.train.batch_size
+        network = json.dumps([_name(settings), settings.model.model_dump(mode="json"), settings.train.precision])
+        if network not in seconds:
+            seconds[network] = _seconds_per_image(settings, extent.shape)
+        rows = extent.train + (extent.validation if settings.data.holdout == 0 else 0)
+        total += 2 * batch * total_steps(settings, max(1, rows // batch)) * seconds[network]
+    return total / 3600
+
+
+def _each(jobs: Iterable[Job]) -> list[Settings]:
+    """Settings of every dataset of these jobs, one for each."""
+    return list({_name(settings): settings for settings in (load(overrides=job.settings) for job in jobs)}.values())
+
+
+def _name(settings: Settings) -> str:
+    """What tells datasets apart; rows held out of the same one do not."""
+    return json.dumps([settings.data.dataset, str(settings.data.data_dir), settings.data.dataset_options], sort_keys=True, default=str)
+
+
+def _check_features(settings: Settings) -> None:
+    """A missing file of features is told beside missing images, which loading would stop at."""
+    features = settings.data.dataset_options.get("features")
+    if isinstance(features, str):
+        path = data_folder(settings.data.data_dir) / features
+        if not path.is_file() and not Path(features).expanduser().is_file():
+            read_features(path, settings.data.dataset)
+
+
+def _seconds_per_image(settings: Settings, shape: tuple[int, ...]) -> float:
+    network = Network(settings, shape)
+    for size in _BATCHES:
+        batch = torch.rand(size, *shape)
+        began = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.train.precision == "bfloat16"):
+            network(batch).sum().backward()
+        elapsed = time.perf_counter() - began
+        if elapsed > _ENOUGH:
+            break
+    return elapsed / size
