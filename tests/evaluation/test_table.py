@@ -1,4 +1,4 @@
-"""Evaluations in words, as a table, and on disk."""
+"""Evaluations as a table, and on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cclk.evaluation.files import read_evaluation, write_evaluation
-from cclk.evaluation.table import compare_in_words, evaluation_table
+from cclk.evaluation.table import evaluation_table
 
 
 def measure(value: float) -> dict[str, float]:
@@ -38,22 +38,6 @@ def shown(evaluations: dict[str, Any]) -> str:
     with console.capture() as capture:
         console.print(evaluation_table(evaluations, label="digit", condition="colour"))
     return capture.get()
-
-
-def test_words() -> None:
-    before, after = {"encoder": continuous(0.928, 0.99, 0.999)}, {"encoder": continuous(0.965, -0.001, 0.42)}
-    said = compare_in_words(before, after, label="digit", condition="colour")
-    assert said == "digit accuracy 92.8 % -> 96.5 %, colour R^2 0.99 -> 0.00 (linear), 1.00 -> 0.42 (non-linear)"
-    before, after = {"projection": categorical(0.5, 0.9)}, {"projection": categorical(0.6, 0.2)}
-    said = compare_in_words(before, after, condition="site", representation="projection")
-    assert said == "label accuracy 50.0 % -> 60.0 %, site accuracy 90.0 % -> 20.0 % (linear), 90.0 % -> 20.0 % (non-linear)"
-
-
-def test_words_need_something_in_common() -> None:
-    with pytest.raises(ValueError, match="no measure of the encoder in common"):
-        compare_in_words({"encoder": {}}, {"encoder": continuous(0.9, 0.9, 0.9)})
-    half = compare_in_words({"encoder": categorical(0.5, 0.5)}, {"encoder": continuous(0.9, 0.9, 0.9)})
-    assert half == "label accuracy 50.0 % -> 90.0 %", "R^2 is not compared with an accuracy"
 
 
 def test_table_shows_every_run_and_representation() -> None:

@@ -13,12 +13,12 @@ def measure(value: float, spread: float) -> dict[str, float]:
     return {"value": value, "low": value - spread, "high": value + spread}
 
 
-def evaluation(accuracy: float, linear: float, network: float) -> dict[str, Any]:
+def evaluation(accuracy: float, linear: float, network: float, spread: float = 0.015, leak_spread: float = 0.02) -> dict[str, Any]:
     return {
-        "accuracy": {"linear": measure(accuracy, 0.015), "knn": measure(accuracy - 0.03, 0.02)},
+        "accuracy": {"linear": measure(accuracy, spread), "knn": measure(accuracy - 0.03, 0.02)},
         "leakage": {
-            "linear": {"r2": measure(linear, 0.02), "mse": measure(5430 * (1 - linear), 60)},
-            "nonlinear": {"r2": measure(network, 0.02), "mse": measure(5430 * (1 - network), 60)},
+            "linear": {"r2": measure(linear, leak_spread), "mse": measure(5430 * (1 - linear), 60)},
+            "nonlinear": {"r2": measure(network, leak_spread), "mse": measure(5430 * (1 - network), 60)},
             "baseline_mse": measure(5430, 90),
         },
     }

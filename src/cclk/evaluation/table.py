@@ -1,4 +1,4 @@
-"""Evaluations for people: a table for the terminal, and a comparison in one sentence."""
+"""Evaluations as a table for the terminal, and how their values are written."""
 
 from __future__ import annotations
 
@@ -53,38 +53,6 @@ def amount(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
-
-
-def compare_in_words(
-    baseline: Mapping[str, Any],
-    ours: Mapping[str, Any],
-    *,
-    label: str = "label",
-    condition: str = "condition",
-    representation: str = "encoder",
-) -> str:
-    """What changed between two runs, from their evaluations.
-
-    >>> def run(accuracy, linear, network):
-    ...     leakage = {"linear": {"r2": {"value": linear}}, "nonlinear": {"r2": {"value": network}}}
-    ...     return {"encoder": {"accuracy": {"linear": {"value": accuracy}}, "leakage": leakage}}
-    >>> compare_in_words(run(0.928, 0.99, 1.0), run(0.965, 0.37, 0.42), label="digit", condition="colour")
-    'digit accuracy 92.8 % -> 96.5 %, colour R^2 0.99 -> 0.37 (linear), 1.00 -> 0.42 (non-linear)'
-    """
-    before, after = baseline.get(representation, {}), ours.get(representation, {})
-    words = []
-    if (old := look(before, "accuracy.linear")) and (new := look(after, "accuracy.linear")):
-        words.append(f"{label} accuracy {percent(old['value'])} -> {percent(new['value'])}")
-    title = ""
-    for probe, name in PROBES.items():
-        was, now = leak(before, probe), leak(after, probe)
-        if was and now and was[0] == now[0]:
-            show, kind = (number, "R^2") if was[0] == "r2" else (percent, "accuracy")
-            subject, title = ("" if title else f"{condition} {kind} "), kind
-            words.append(f"{subject}{show(was[1]['value'])} -> {show(now[1]['value'])} ({name})")
-    if not words:
-        raise ValueError(f"these evaluations have no measure of the {representation} in common: evaluate both runs, on the same data")
-    return ", ".join(words)
 
 
 def evaluation_table(

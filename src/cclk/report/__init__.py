@@ -1,6 +1,16 @@
 """The report: one self-contained HTML page about one or several runs."""
 
+from cclk.report.headline import summarize
 from cclk.report.page import write_report
 from cclk.report.view import Embedding, KernelPicture, RunView, SamplePictures, embed2d, picture_kernel
 
-__all__ = ["Embedding", "KernelPicture", "RunView", "SamplePictures", "embed2d", "picture_kernel", "write_report"]
+__all__ = [
+    "Embedding",
+    "KernelPicture",
+    "RunView",
+    "SamplePictures",
+    "embed2d",
+    "picture_kernel",
+    "summarize",
+    "write_report",
+]

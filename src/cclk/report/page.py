@@ -12,21 +12,23 @@ from pathlib import Path
 from cclk.extras import needed_for
 from cclk.files import replace_text
 from cclk.report import figures
+from cclk.report.groups import differences
+from cclk.report.headline import summarize
 from cclk.report.pictures import SHOWN, triples
 from cclk.report.script import JS
 from cclk.report.style import CSS
 from cclk.report.tables import chip, comparison_table, settings_table
 from cclk.report.view import RunView
-from cclk.report.words import headline
 
 # Nothing may be fetched, whatever the page contains.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
 _LEAK = (
-    " A leak is R²: 0 when a probe does no better than predicting the mean, 1 when it reads the condition exactly. "
-    "For a categorical condition it is an accuracy."
+    " The leak of a number is R²: 0 if a probe does no better than predicting the mean, 1 if it predicts the condition "
+    "exactly. The leak of a category is the accuracy of predicting it."
 )
+_LONG = 240  # characters of a headline that is set in smaller type
 
 
 def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Path:
@@ -48,10 +50,12 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
     body = "".join(
         [
             _header(runs),
-            _section("What was trained", " ".join(dict.fromkeys(run.data for run in runs if run.data)), settings_table(runs)),
+            _section("What was trained", _data(runs), settings_table(runs)),
             _section(
                 "What the features tell",
-                "On the test split, with 95 % bootstrap intervals." + (_LEAK if conditional else ""),
+                "On the test split, with 95 % bootstrap intervals over its samples, which do not cover the choice of the seed. "
+                "The headline calls a change higher, lower, more or less only if its 95 % interval, over samples and over "
+                "seeds where there are several, excludes 0." + (_LEAK if conditional else ""),
                 comparison_table(runs),
             ),
             _section(
@@ -115,7 +119,8 @@ class _Page:
         if not found:
             return _empty("Nothing was logged.")
         return (
-            '<div class="grid">'
+            _legend(runs, [""] * len(runs))
+            + '<div class="grid">'
             + "".join(self.add(title, figure, f"{title} during training") for title, figure in found.items())
             + "</div>"
         )
@@ -147,10 +152,25 @@ class _Page:
 
 
 def _header(runs: Sequence[RunView]) -> str:
-    names = "".join(f"<li>{chip(place)}{escape(run.name)}</li>" for place, run in enumerate(runs))
-    found = escape(headline(runs)).replace(" %", "&nbsp;%").replace(" →", "&nbsp;→")
+    first, *others = (escape(sentence).replace(" %", "&nbsp;%").replace(" → ", "&nbsp;→&nbsp;") for sentence in summarize(runs))
     kicker = "cclk report" if len(runs) == 1 else f"cclk report · {len(runs)} runs"
-    return f'<header><p class="kicker">{kicker}</p><h1>{found}</h1><ul class="runs">{names}</ul></header>'
+    more = "".join(f"<p>{sentence}</p>" for sentence in others)
+    size = ' class="long"' if len(first) > _LONG else ""
+    return f'<header><p class="kicker">{kicker}</p><h1{size}>{first}</h1>{more}{_legend(runs, differences(runs))}</header>'
+
+
+def _legend(runs: Sequence[RunView], notes: Sequence[str]) -> str:
+    """The color of each run, with a note on it if there is one."""
+    entries = (
+        f"<li>{chip(place)}{escape(run.name)}{f' <small>{escape(note)}</small>' if note else ''}</li>"
+        for place, (run, note) in enumerate(zip(runs, notes, strict=True))
+    )
+    return f'<ul class="runs">{"".join(entries)}</ul>'
+
+
+def _data(runs: Sequence[RunView]) -> str:
+    """What the runs were trained on; every dataset once."""
+    return " ".join(dict.fromkeys(run.data.removesuffix(".") + "." for run in runs if run.data))
 
 
 def _section(title: str, words: str, content: str) -> str:

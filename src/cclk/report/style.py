@@ -18,7 +18,11 @@ body {
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
 }
 header p.kicker { margin: 0 0 4px; color: var(--soft); font-size: 14px; letter-spacing: .02em; }
-h1 { margin: 0 0 16px; font-size: clamp(21px, 3.2vw, 30px); line-height: 1.3; font-weight: 600; text-wrap: pretty; }
+h1 { margin: 0 0 12px; font-size: clamp(19px, 2.4vw, 24px); line-height: 1.35; font-weight: 600; text-wrap: pretty; }
+header > p { margin: 0 0 8px; text-wrap: pretty; }
+header .runs { margin-top: 14px; flex-direction: column; }
+.runs small { margin-left: 6px; }
+h1.long { font-size: clamp(17px, 2vw, 19px); line-height: 1.45; }
 h2 { margin: 0 0 4px; font-size: 20px; font-weight: 600; }
 h3 { margin: 16px 0 0; font-size: 15px; font-weight: 600; }
 section { margin: 24px 0 0; padding: 20px 24px 24px; background: var(--card); border: 1px solid var(--line); border-radius: 12px; }

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from cclk.evaluation.table import PROBES, REPRESENTATIONS, amount, leak, leaks_of, look, number, percent
 from cclk.report.figures import run_colour
+from cclk.report.groups import flatten
 from cclk.report.view import RunView
-
-_FOOTER = ("version", "command")  # told at the foot of the page
 
 
 def chip(place: int) -> str:
@@ -21,8 +19,8 @@ def chip(place: int) -> str:
 
 def settings_table(runs: Sequence[RunView]) -> str:
     """One column for each run; settings in which the runs differ come first and are marked, the others fold away."""
-    flat = [_flatten(run.settings) for run in runs]
-    keys = list(dict.fromkeys(key for settings in flat for key in settings if key not in _FOOTER))
+    flat = [flatten(run.settings) for run in runs]
+    keys = list(dict.fromkeys(key for settings in flat for key in settings))
     if not keys:
         return '<p class="empty">These runs came without settings.</p>'
     differ = [key for key in keys if len({settings.get(key) for settings in flat}) > 1]
@@ -103,14 +101,3 @@ def _baseline(part: Mapping[str, Any]) -> str:
     else:
         told = "-"
     return f'<td data-heading="beside the baseline">{told}</td>'
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """{"optim": {"lr": 1}} as {"optim.lr": "1"}."""
-    flat: dict[str, str] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            flat |= _flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value if isinstance(value, str) else "none" if value is None else json.dumps(value, default=str)
-    return flat

@@ -1,0 +1,49 @@
+"""The demo: three encoders, one report of all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cclk.cli import work
+from cclk.evaluation.files import write_evaluation
+from cclk.training.run import Run
+
+SPREAD = 0.01
+LEAKS = {"untrained": 0.98, "digits-infonce": 0.99, "digits-fair": 0.16}
+
+
+def measure(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - SPREAD, "high": value + SPREAD}
+
+
+def pretend(run: Run, *_: Any) -> dict[str, Any]:
+    """What an evaluation of this run could find, without the time it takes."""
+    leak = {"r2": measure(LEAKS[run.name.partition("-seed")[0]]), "mse": measure(1.0)}
+    part = {
+        "accuracy": {"linear": measure(0.9), "knn": measure(0.9)},
+        "leakage": {"linear": leak, "nonlinear": leak, "baseline_mse": measure(2.0)},
+    }
+    write_evaluation(run.folder, {"encoder": part})
+    return {"encoder": part}
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_every_run_is_in_the_report(
+    seeds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(work, "evaluate_run", pretend)
+    monkeypatch.setattr(work, "DEMO", {name: (preset, {"steps": 2, **changes}) for name, (preset, changes) in work.DEMO.items()})
+    work.run_demo(tmp_path, seeds)
+    page = (tmp_path / "report.html").read_text()
+    names = [name if seeds == 1 else f"{name}-seed{seed}" for name in LEAKS for seed in range(seeds)]
+    for name in names:
+        assert f"</span>{name} <small>" in page, name
+    mean = " (mean of 2 seeds)" if seeds == 2 else ""
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"digits-fair{mean} leaks less of the color (linear R² 0.99 → 0.16; non-linear R² 0.99 → 0.16)" in said
+    assert f"Compared with digits-infonce{mean}, untrained{mean} " in said
+    assert set(json.loads((tmp_path / "demo.json").read_text())["evaluations"]) == set(LEAKS)
