@@ -111,3 +111,4 @@ def test_the_readmes_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "the features of people predict the smiling with" in page
     for name in leakages:
         assert f"of the {name}" in page or f"predict the {name} with" in page, name
+    assert [f'"name":"{site}"' in page for site in ("Bonn", "Lyon", "Oslo")] == [True] * 3, "categories have names"

@@ -29,7 +29,11 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 def table_run() -> RunView:
     random = np.random.default_rng(0)
     features = random.normal(size=(60, 4))
-    embedding = embed2d(features, np.arange(60) % 2, features[:, :2], classes=["ill", "well"], condition_names=["age", "dose"])
+    condition = np.column_stack([features[:, :2], np.arange(60) % 3])
+    embedding = embed2d(
+        features, np.arange(60) % 2, condition, classes=["ill", "well"], condition_names=["age", "dose", "site"],
+        categories={"site": ["Bonn", "Lyon", "Oslo"]},
+    )  # fmt: skip
     return RunView("tabular </script>", embedding=embedding)
 
 
@@ -47,6 +51,10 @@ def test_report_is_drawn_in_silence(browser: Browser, tmp_path: Path) -> None:
     browser.ask("(s => { s.value = 1; s.dispatchEvent(new Event('change')); })(document.querySelector('select'))")
     shown = "[...document.querySelectorAll('.cbtitle text')].map(title => title.textContent)"
     assert browser.ask(shown) == ["dose"], "the scale follows the chosen column"
+    browser.ask("(s => { s.value = 2; s.dispatchEvent(new Event('change')); })(document.querySelector('select'))")
+    legend = "[...document.querySelector('select').closest('figure').querySelectorAll('.legendtext')].map(entry => entry.textContent)"
+    assert browser.ask(legend) == ["Bonn", "Lyon", "Oslo"], "categories have a legend and no scale"
+    assert browser.ask(shown) == []
 
     browser.window(400, 800, dark=True)
     assert browser.ask("new Promise(done => setTimeout(() => done(document.documentElement.scrollWidth), 500))") == 400, (

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from made_up_runs import categorical, make, several_columns, two_runs
+from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
-from cclk.report import RunView, embed2d, figures, write_report
+from cclk.report import RunView, embed2d, figures, picture_kernel, write_report
 
 
 class Reader(HTMLParser):
@@ -94,13 +94,63 @@ def test_figures_are_what_plotly_accepts() -> None:
     assert second.kernel is not None
     table = np.random.default_rng(0).normal(size=(50, 3))
     other = embed2d(table, np.zeros(50, int), table, classes="a", condition_names=["age", "dose", "x"])
-    sites = embed2d(table, np.zeros(50, int), np.arange(50) % 3, classes="a", condition_names=["site"], kind="categorical")
+    sites = embed2d(
+        table, np.zeros(50, int), np.stack([table[:, 0], np.arange(50) % 3], 1), classes="a", condition_names=["age", "site"],
+        categories={"site": ["Bonn", "Lyon", "Oslo"]},
+    )  # fmt: skip
     drawn = [*figures.planes([first, second]).values(), *figures.curves([first, second]).values(), *figures.kernel(second.kernel)]
     drawn += [figures.by_label(first.embedding, 2), *(figures.by_condition(e, 2) for e in (first.embedding, other, sites))]
+    drawn += [choice for figure in drawn for choice in figure.get("others", [])]
     for figure in drawn:
         go.Figure({"data": figure["data"], "layout": figure["layout"]})
-    assert figures.by_condition(other, 1)["columns"] == ["age", "dose", "x"]
-    assert len(figures.by_condition(sites, 1)["data"]) == 3
+    chosen = figures.by_condition(other, 1)
+    assert [figure["name"] for figure in (chosen, *chosen["others"])] == ["age", "dose", "x"]
+
+
+def test_categories_have_names_and_a_legend() -> None:
+    """As one of several columns of the condition too, where a color scale from 0 to 2 would mean nothing."""
+    random = np.random.default_rng(0)
+    condition = np.stack([random.uniform(18, 90, 60), random.permutation(60) % 3], axis=1)
+    named = {"site": ["Bonn", "Lyon", "Oslo"]}
+    for columns, names in ((slice(0, 2), ["age", "site"]), (slice(1, 2), ["site"])):
+        found = embed2d(condition, np.zeros(60), condition[:, columns], classes=["a"], condition_names=names, categories=named)
+        figure = figures.by_condition(found, 1)
+        (sites,) = [choice for choice in (figure, *figure.get("others", [])) if choice["name"] == "site"]
+        assert [trace["name"] for trace in sites["data"]] == ["Bonn", "Lyon", "Oslo"]
+        assert sites["layout"]["showlegend"]
+        assert len({trace["marker"]["color"] for trace in sites["data"]}) == 3
+        assert not any("colorscale" in trace["marker"] for trace in sites["data"])
+    assert (
+        "colorscale"
+        in figures.by_condition(embed2d(condition, np.zeros(60), condition, classes=["a"], condition_names=["age", "x"]), 1)["data"][0][
+            "marker"
+        ]
+    ), "a number stays on a scale"
+
+
+def test_kernels_of_categories_are_ordered_by_them_and_name_them() -> None:
+    random = np.random.default_rng(0)
+    condition = np.stack([random.uniform(18, 90, 30), random.permutation(30) % 2], axis=1)
+    same = (condition[:, None, 1] == condition[None, :, 1]).astype(float)
+    named = {"site": ["Bonn", "Oslo"]}
+    heat, *strip = figures.kernel(picture_kernel(same, same, condition, condition_names=["age", "site"], categories=named))[0]["data"]
+    assert np.array_equal(heat["z"], np.kron(np.eye(2), np.ones((15, 15)))), "one block for each category"
+    assert [(trace["name"], trace["x"]) for trace in strip] == [("Bonn", list(range(15))), ("Oslo", list(range(15, 30)))]
+    layout = figures.kernel(picture_kernel(same, same, condition, condition_names=["age", "site"], categories=named))[0]["layout"]
+    assert layout["showlegend"]
+    assert layout["legend"]["title"]["text"] == "site"
+    assert re.fullmatch(r"age \d+\.?\d*, site Bonn", layout["xaxis"]["ticktext"][0])
+
+
+def test_more_categories_than_colors_share_one() -> None:
+    random = np.random.default_rng(0)
+    found = embed2d(
+        random.normal(size=(500, 3)), np.arange(500) % 50, np.zeros(500), classes=list(map(str, range(50))), condition_names="z"
+    )
+    traces = figures.by_label(found, 1)["data"]
+    assert [trace["name"] for trace in traces] == [*map(str, range(19)), "31 others"]
+    assert len({trace["marker"]["color"] for trace in traces}) == 20
+    assert sum(len(trace["x"]) for trace in traces) == 500
 
 
 def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
@@ -124,6 +174,27 @@ def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
     assert " ".join(header.split()).endswith(
         "untrained infonce, steps 1, lr 1e-09 plain infonce, steps 60, lr 0.001 default fair-cclk, lr 0.003 recipe fair-cclk, lr 0.2"
     )
+
+
+def test_learning_rates_have_a_log_axis() -> None:
+    runs = [
+        RunView("a", metrics=[{"step": 1, "lr": 1e-9, "loss": 2.0}]),
+        RunView("b", metrics=[{"step": s, "lr": 0.1, "loss": 1.0} for s in (1, 2)]),
+    ]
+    found = figures.curves(runs)
+    assert found["learning rate"]["layout"]["yaxis"]["type"] == "log"
+    assert "type" not in found["loss"]["layout"]["yaxis"]
+    assert [trace["mode"] for trace in found["loss"]["data"]] == ["markers", "lines"], "a single step is visible too"
+
+
+def test_planes_keep_data_apart() -> None:
+    runs = [
+        RunView(name, {"data": {"dataset": name}}, evaluation={"encoder": evaluation(0.9, 0.5, 0.5)}, label="digit", condition="color")
+        for name in ("colordigits", "colormnist")
+    ]
+    found = figures.planes(runs)
+    assert [[trace["name"] for trace in figure["data"]] for figure in found.values()] == [["colordigits", "ideal"], ["colormnist", "ideal"]]
+    assert list(found) == ["color", "color (colormnist)"]
 
 
 def test_plane_puts_runs_where_they_are() -> None:
@@ -195,7 +266,7 @@ def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
 def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
     words, _, _ = read(write_report([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})], tmp_path / "r.html"))
     assert "40.0 %" in words
-    assert "guessing the majority" in words
+    assert "guessing the most common" in words
     (figure,) = figures.planes([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})]).values()
     assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
 
@@ -204,7 +275,7 @@ def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
     run = RunView("a", evaluation={"encoder": several_columns(), "projection": several_columns()}, label="digit")
     words, _, drawn = read(write_report([run, RunView("b")], tmp_path / "r.html"))
     table = words.partition("What the features tell")[2]
-    for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "guessing the majority"):
+    for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "guessing the most common"):
         assert table.count(text) == 2, text
     assert "not evaluated yet" in words
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from cclk.evaluation import Samples, evaluate
 from cclk.evaluation.files import read_evaluation, write_evaluation
 from cclk.evaluation.parts import parts_of
 from cclk.evaluation.table import evaluation_table
-from cclk.report import RunView, SamplePictures, embed2d, picture_kernel, summarize, write_report
+from cclk.report import KernelPicture, RunView, SamplePictures, category_names, embed2d, picture_kernel, summarize, write_report
 from cclk.training import engine, methods
 from cclk.training.files import RunError, write_json
 from cclk.training.run import SETTINGS, Run
@@ -72,6 +73,7 @@ def report_runs(runs: list[Run], out: Path) -> Path:
 def _view(run: Run) -> RunView:
     dataset, settings = run.dataset, run.settings
     features = run.embed(dataset.test)[0]
+    categories = category_names(dataset, settings.data.dataset, settings.data.dataset_options.get("row_id"))
     return RunView(
         name=run.name,
         settings=settings.model_dump(mode="json") | {key: value for key, value in run.about.items() if value},
@@ -79,17 +81,16 @@ def _view(run: Run) -> RunView:
         evaluation=read_evaluation(run.folder),
         embedding=embed2d(
             features, dataset.test.y, dataset.test.condition,
-            classes=dataset.classes, condition_names=dataset.condition_names,
-            kind="categorical" if dataset.condition_kind == "categorical" else "continuous",
+            classes=dataset.classes, condition_names=dataset.condition_names, categories=categories,
         ),
-        kernel=_kernel_picture(run),
+        kernel=_kernel_picture(run, categories),
         pictures=_pictures(run),
         data=dataset.description,
         **nouns(run),
     )  # fmt: skip
 
 
-def _kernel_picture(run: Run) -> Any:
+def _kernel_picture(run: Run, categories: Mapping[str, Sequence[str]]) -> KernelPicture | None:
     method = methods.build(run.settings, run.dataset)
     if method.kernel is None or method.condition is None:
         return None
@@ -100,7 +101,8 @@ def _kernel_picture(run: Run) -> Any:
         warnings.simplefilter("ignore", cclk.CclkWarning)
         weights = cclk.conditional_weights(method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights)
     shown = run.dataset.train.condition[rows]
-    return picture_kernel(method.kernel(condition), weights, shown, condition_names=run.dataset.condition_names)
+    names = run.dataset.condition_names
+    return picture_kernel(method.kernel(condition), weights, shown, condition_names=names, categories=categories)
 
 
 def _pictures(run: Run) -> SamplePictures | None:

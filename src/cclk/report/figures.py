@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cclk.evaluation.table import leak, leaks_of, look
-from cclk.report.view import Array, Embedding, KernelPicture, RunView, hex_colours, is_colour
+from cclk.report.groups import data_of, listed
+from cclk.report.view import Array, Embedding, KernelPicture, RunView, category, hex_colours, is_colour
 
 Figure = dict[str, Any]
 
@@ -19,6 +20,8 @@ LABEL_COLOURS = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#d9a90f", "#b279a2", "#ff9da6", "#9d755d", "#8c8c8c"),
     *("#2e5c8a", "#b35c00", "#2f7d32", "#a83240", "#3f8f8a", "#9c7a00", "#7d4b86", "#d46a78", "#6b4a38", "#5c5c5c"),
 )
+_GRAY = "#c4c4c4"
+_LEGEND = {"orientation": "h", "y": -0.09, "yanchor": "top", "x": 0, "itemsizing": "constant"}
 _CURVES = {
     "loss": "loss",
     "effective_partners": "effective partners of the median anchor",
@@ -39,30 +42,37 @@ def run_colour(place: int) -> str:
 
 
 def planes(runs: Sequence[RunView]) -> dict[str, Figure]:
-    """Condition column -> accuracy against its leak; a condition that is one whole has one figure."""
-    columns = dict.fromkeys(name for run in runs for name in leaks_of((run.evaluation or {}).get("encoder", {}), run.condition))
-    found = {name: plane(runs, name) for name in columns}
-    return {name: figure for name, figure in found.items() if figure is not None}
-
-
-def plane(runs: Sequence[RunView], column: str) -> Figure | None:
-    """Accuracy against the leak of one condition column, one point for each evaluated run; None if there is none."""
-    points: list[tuple[int, str, Mapping[str, float], Mapping[str, float]]] = []
-    nothing = 0.0
+    """Title -> accuracy against the leak of one condition column, for each column and each dataset."""
+    found: dict[tuple[Hashable, str, str], list[_Point]] = {}
     for place, run in enumerate(runs):
         part = (run.evaluation or {}).get("encoder", {})
-        leaks = leaks_of(part, run.condition).get(column, {})
-        read, leaked = look(part, "accuracy.linear"), leak(leaks, "linear")
-        if read and leaked:
-            # Who knows nothing of a category still guesses the most frequent one.
-            nothing = (look(leaks, "leakage.baseline_accuracy") or {"value": 0.0})["value"]
-            points.append((place, leaked[0], leaked[1], read))
-    if not points:
-        return None
-    unit = points[0][1]
-    points = [point for point in points if point[1] == unit]
-    bottom = max(0.0, min(100 * read["low"] for *_, read in points) - 4)
-    left = min(-0.04, min(x["low"] for _, _, x, _ in points) - 0.04)
+        for column, leaks in leaks_of(part, run.condition).items():
+            read, leaked = look(part, "accuracy.linear"), leak(leaks, "linear")
+            if read and leaked:
+                # Who knows nothing of a category still guesses the most frequent one.
+                guess = (look(leaks, "leakage.baseline_accuracy") or {"value": 0.0})["value"]
+                found.setdefault((data_of(run), column, leaked[0]), []).append(_Point(place, leaked[1], read, guess))
+    drawn: dict[str, Figure] = {}
+    for (_, column, unit), points in found.items():
+        # Columns of the same name in different data are told apart by their runs.
+        title = column if column not in drawn else f"{column} ({listed([runs[point.place].name for point in points])})"
+        drawn[title] = _plane(runs, column, unit, points)
+    return drawn
+
+
+class _Point(NamedTuple):
+    """A run on the plane of accuracy and leakage."""
+
+    place: int
+    leak: Mapping[str, float]
+    accuracy: Mapping[str, float]
+    guess: float
+    """The leak of features that know nothing of the condition."""
+
+
+def _plane(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Point]) -> Figure:
+    bottom = max(0.0, min(100 * point.accuracy["low"] for point in points) - 4)
+    left = min(-0.04, min(point.leak["low"] for point in points) - 0.04)
     data = [
         {
             "type": "scatter",
@@ -75,13 +85,13 @@ def plane(runs: Sequence[RunView], column: str) -> Figure | None:
             "marker": {"size": 13, "color": run_colour(place)},
             "hovertemplate": f"%{{fullData.name}}<br>leak %{{x:.2f}}<br>{_plain(runs[place].label)} accuracy %{{y:.1f}} %<extra></extra>",
         }
-        for place, _, x, y in points
+        for place, x, y, _ in points
     ]
     ideal = {
         "type": "scatter",
         "mode": "markers+text",
         "name": "ideal",
-        "x": [nothing],
+        "x": [points[0].guess],
         "y": [100],
         "text": ["  ideal"],
         "textposition": "middle right",
@@ -89,13 +99,11 @@ def plane(runs: Sequence[RunView], column: str) -> Figure | None:
         "hovertemplate": "everything read, nothing leaked<extra></extra>",
         "showlegend": False,
     }
-    labels = {runs[place].label for place, *_ in points}
-    label = labels.pop() if len(labels) == 1 else "label"
     kind = "linear R²" if unit == "r2" else "linear accuracy"
     layout = {
         "xaxis": {"title": {"text": f"leak of the {_plain(column)} ({kind})"}, "range": [left, 1.05], "zeroline": True},
         "yaxis": {
-            "title": {"text": f"{_plain(label)} accuracy (%)"},
+            "title": {"text": f"{_plain(runs[points[0].place].label)} accuracy (%)"},
             "range": [bottom, 100 + (100 - bottom) * 0.06],
             "zeroline": False,
         },
@@ -116,9 +124,13 @@ def curves(runs: Sequence[RunView]) -> dict[str, Figure]:
         for place, run in enumerate(runs):
             steps, values = _thin(run.metrics, key, max(60, _CURVE_POINTS * 2 // (len(runs) + 1)))
             if steps:
-                line = {"color": run_colour(place), "width": 1.8}
-                data.append({"type": "scatter", "mode": "lines", "name": _plain(run.name), "x": steps, "y": values, "line": line})
-        layout = {"height": 250, "showlegend": False, "hovermode": "x", "xaxis": {"title": {"text": "step"}}, "yaxis": {}}
+                color = {"color": run_colour(place)}
+                drawn = {"line": {**color, "width": 1.8}, "marker": color}
+                mode = "lines" if len(steps) > 1 else "markers"  # a line through one point is invisible
+                data.append({"type": "scatter", "mode": mode, "name": _plain(run.name), "x": steps, "y": values, **drawn})
+        scale = {"type": "log", "exponentformat": "power"} if key == "lr" else {}
+        across = {"title": {"text": "step"}, "zeroline": False}
+        layout = {"height": 250, "showlegend": False, "hovermode": "x", "xaxis": across, "yaxis": scale}
         found[_CURVES.get(key, key)] = {"data": data, "layout": layout}
     return found
 
@@ -130,32 +142,36 @@ def by_label(embedding: Embedding, runs: int) -> Figure:
 
 
 def by_condition(embedding: Embedding, runs: int) -> Figure:
-    """The embedding coloured by condition: its own colour if it is one, else a scale, with a choice of column if there are several."""
+    """The embedding colored by condition: by its own color if it is one, else by a column, with a choice if there are several."""
     rows = _some(embedding, runs)
     points, condition = embedding.points[rows], embedding.condition[rows][:, :_COLUMNS]
-    names = [_plain(name) for name in embedding.condition_names[:_COLUMNS]]
-    hover = "<br>".join(f"{name} %{{customdata[{place}]:.4~g}}" for place, name in enumerate(names)) + "<extra></extra>"
-    if embedding.kind == "categorical":
-        return _grouped(embedding, points, condition[:, 0].astype(int), ())
+    names = embedding.condition_names[:_COLUMNS]
     if is_colour(names):
-        marker: dict[str, Any] = {"color": hex_colours(condition), "line": {"color": "rgba(128,128,128,0.6)", "width": 0.7}}
-    else:
-        bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": names[0], "side": "right"}}
-        marker = {"color": _rounded(condition[:, 0]), "colorscale": "Viridis", "showscale": True, "colorbar": bar}
-    trace = _dots(points, name="", marker={"size": 5, "opacity": 0.85, **marker}, hovertemplate=hover)
-    trace["customdata"] = [_rounded(row) for row in condition]
-    figure: Figure = {"data": [trace], "layout": _plane_layout(embedding) | {"showlegend": False}}
-    if "colorscale" in marker and len(names) > 1:
-        figure["columns"] = names
-    return figure
+        hover = "<br>".join(f"{name} %{{customdata[{place}]:.4~g}}" for place, name in enumerate(names)) + "<extra></extra>"
+        marker = {"size": 5, "opacity": 0.85, "color": hex_colours(condition), "line": {"color": "rgba(128,128,128,0.6)", "width": 0.7}}
+        trace = _dots(points, name="", marker=marker, hovertemplate=hover) | {"customdata": [_rounded(row) for row in condition]}
+        return {"data": [trace], "layout": _plane_layout(embedding) | {"showlegend": False}}
+    first, *others = (_by_column(embedding, points, condition[:, place], name) for place, name in enumerate(names))
+    return first | ({"others": others} if others else {})
+
+
+def _by_column(embedding: Embedding, points: Array, values: Array, name: str) -> Figure:
+    """Categories in colors of their own with a legend, numbers on a scale."""
+    title = _plain(name)
+    if name in embedding.categories:
+        return _grouped(embedding, points, values.astype(int), embedding.categories[name]) | {"name": title}
+    bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": title, "side": "right"}}
+    marker = {"size": 5, "opacity": 0.85, "color": _rounded(values), "colorscale": "Viridis", "showscale": True, "colorbar": bar}
+    trace = _dots(points, name="", marker=marker, hovertemplate=f"{title} %{{marker.color:.4~g}}<extra></extra>")
+    return {"data": [trace], "layout": _plane_layout(embedding) | {"showlegend": False}, "name": title}
 
 
 def kernel(picture: KernelPicture) -> tuple[Figure, Figure]:
-    """K and W as heat maps, with the samples' colours beneath if they have any."""
-    return _heat(picture.kernel, picture.colours), _heat(picture.weights, picture.colours)
+    """K and W as heat maps, with the samples' colors beneath if they have any."""
+    return _heat(picture, picture.kernel), _heat(picture, picture.weights)
 
 
-def _heat(matrix: Array, colours: Sequence[str]) -> Figure:
+def _heat(picture: KernelPicture, matrix: Array) -> Figure:
     size = len(matrix)
     heat = {
         "type": "heatmap",
@@ -164,28 +180,53 @@ def _heat(matrix: Array, colours: Sequence[str]) -> Figure:
         "zmax": 1,
         "colorscale": "Viridis",
         "showscale": False,
-        "hovertemplate": "%{y}, %{x}: %{z}<extra></extra>",
+        "hovertemplate": "%{y}<br>%{x}<br>%{z}<extra></extra>",
     }
+    places = np.arange(size)
+    strip: list[tuple[str, Any, Array]] = []
+    if picture.colours:
+        strip = [("", list(picture.colours), places)]
+    elif picture.codes is not None:
+        strip = [(name, color, places[chosen]) for name, color, chosen in _by_category(picture.codes, picture.categories)]
     data: list[dict[str, Any]] = [heat]
-    if colours:
-        marker = {"symbol": "square", "size": 6, "color": list(colours)}
-        places = list(range(size))
-        data.append({"type": "scatter", "mode": "markers", "x": places, "y": [size + 1] * size, "marker": marker, "hoverinfo": "skip"})
+    for name, color, here in strip:
+        marker = {"symbol": "square", "size": 6, "color": color}
+        x, y = here.tolist(), [size + 1] * len(here)
+        data.append({"type": "scatter", "mode": "markers", "name": name, "x": x, "y": y, "marker": marker, "hoverinfo": "skip"})
+    # The ticks are hidden, but their texts name the samples when the pointer is over them.
+    ticks = {"tickmode": "array", "tickvals": places.tolist(), "ticktext": [_plain(sample) for sample in picture.samples]}
     hidden = {"showticklabels": False, "ticks": "", "showgrid": False, "zeroline": False, "automargin": False, "constrain": "domain"}
-    down = {"range": [size + (2 if colours else -0.5), -0.5], "scaleanchor": "x"}
-    axes = {"xaxis": hidden | {"range": [-0.5, size - 0.5]}, "yaxis": hidden | down}
-    return {"data": data, "layout": axes | {"height": 340, "showlegend": False, "margin": {"l": 8, "r": 8, "t": 12, "b": 8}}}
+    down = {"range": [size + (2 if strip else -0.5), -0.5], "scaleanchor": "x"}
+    axes = {"xaxis": hidden | ticks | {"range": [-0.5, size - 0.5]}, "yaxis": hidden | ticks | down}
+    below = 48 if picture.codes is not None else 8
+    layout = {
+        "height": 332 + below,
+        "margin": {"l": 8, "r": 8, "t": 12, "b": below},
+        "showlegend": picture.codes is not None,
+        "legend": _LEGEND | {"y": -0.02, "title": {"text": _plain(picture.column)}},
+    }
+    return {"data": data, "layout": axes | layout}
 
 
-def _grouped(embedding: Embedding, points: Array, groups: Array, names: Sequence[str]) -> Figure:
-    """One colour and one entry of the legend for each group."""
-    data = []
-    for place, group in enumerate(np.unique(groups).tolist()):
-        name = _plain(names[group]) if 0 <= group < len(names) else str(group)
-        marker = {"size": 5, "opacity": 0.75, "color": LABEL_COLOURS[place % len(LABEL_COLOURS)]}
-        data.append(_dots(points[groups == group], name=name, marker=marker, hovertemplate="%{fullData.name}<extra></extra>"))
-    legend = {"orientation": "h", "y": -0.09, "yanchor": "top", "x": 0, "itemsizing": "constant"}
-    return {"data": data, "layout": _plane_layout(embedding) | {"showlegend": True, "legend": legend}}
+def _by_category(codes: Array, names: Sequence[str]) -> list[tuple[str, str, Array]]:
+    """Name, color and samples of each category that occurs. What is beyond the colors that can be told apart is one category, in gray."""
+    most = max(len(names), int(codes.max(initial=0)) + 1)
+    own = most if most <= len(LABEL_COLOURS) else len(LABEL_COLOURS) - 1
+    found = [(_plain(category(code, names)), LABEL_COLOURS[code], codes == code) for code in range(own) if (codes == code).any()]
+    if (codes >= own).any():
+        found.append((f"{most - own} others", _GRAY, codes >= own))
+    return found
+
+
+def _grouped(embedding: Embedding, points: Array, codes: Array, names: Sequence[str]) -> Figure:
+    """One color and one entry of the legend for each category."""
+    data = [
+        _dots(
+            points[chosen], name=name, marker={"size": 5, "opacity": 0.75, "color": color}, hovertemplate="%{fullData.name}<extra></extra>"
+        )
+        for name, color, chosen in _by_category(codes, names)
+    ]
+    return {"data": data, "layout": _plane_layout(embedding) | {"showlegend": True, "legend": _LEGEND}}
 
 
 def _plane_layout(embedding: Embedding) -> dict[str, Any]:

@@ -37,14 +37,14 @@ function draw() {
 }
 
 for (const [id, figure] of Object.entries(figures)) {
-  if (!figure.columns) continue;
+  if (!figure.others) continue;
+  const choices = [{...figure}, ...figure.others];
   const select = document.createElement("select");
-  select.setAttribute("aria-label", "colour by");
-  figure.columns.forEach((name, place) => select.add(new Option(name, place)));
+  select.setAttribute("aria-label", "color by");
+  choices.forEach((choice, place) => select.add(new Option(choice.name, place)));
   select.addEventListener("change", () => {
-    const place = Number(select.value), trace = figure.data[0];
-    trace.marker = {...trace.marker, color: trace.customdata.map(row => row[place]),
-                    colorbar: {...trace.marker.colorbar, title: {...trace.marker.colorbar.title, text: figure.columns[place]}}};
+    const {data, layout} = choices[Number(select.value)];
+    Object.assign(figure, {data, layout});
     draw();
   });
   document.getElementById(id).closest("figure").querySelector("figcaption").append(select);

@@ -49,7 +49,7 @@ def comparison_table(runs: Sequence[RunView]) -> str:
     parts_told = any("leakages" in part for run in runs for part in (run.evaluation or {}).values() if isinstance(part, Mapping))
     several = parts_told or len(conditions) > 1
     of = '<th rowspan="2">condition</th><th colspan="2">leak</th>' if several else f'<th colspan="2">leak of the {condition}</th>'
-    of += '<th rowspan="2">error beside<br>the baseline</th>'
+    of += '<th rowspan="2">beside the<br>baseline</th>'
     head = (
         f'<tr><th rowspan="2">run</th><th rowspan="2">features</th><th colspan="2">{label} accuracy</th>{of if conditions else ""}</tr>'
         f"<tr><th>linear</th><th>kNN</th>{'<th>linear</th><th>non-linear</th>' if conditions else ''}</tr>"
@@ -97,7 +97,7 @@ def _baseline(part: Mapping[str, Any]) -> str:
     if error and plain:
         told = f"MSE {amount(error['value'])}<br><small>predicting the mean: {amount(plain['value'])}</small>"
     elif majority:
-        told = f"{percent(majority['value'])}<br><small>guessing the majority</small>"
+        told = f"{percent(majority['value'])}<br><small>guessing the most common</small>"
     else:
         told = "-"
     return f'<td data-heading="beside the baseline">{told}</td>'

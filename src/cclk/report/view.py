@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 Array = NDArray[Any]
-Kind = Literal["continuous", "categorical"]
 
 COLOUR_NAMES = ("red", "green", "blue")
 
@@ -28,9 +27,10 @@ class Embedding:
     """(n, k); red, green and blue in 0..255 if those are its names."""
     classes: Sequence[str]
     condition_names: Sequence[str]
-    kind: Kind
     explained: tuple[float, float]
     """The share of the features' variance that each axis shows."""
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The name of each condition column that holds category codes -> the names of these categories."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,16 @@ class KernelPicture:
 
     kernel: Array
     weights: Array
+    samples: Sequence[str]
+    """The condition of each sample in words."""
     colours: Sequence[str] = ()
     """The samples' own colours, if the condition is a colour."""
+    codes: Array | None = None
+    """(n,) category codes of the samples, if a column of the condition holds categories."""
+    categories: Sequence[str] = ()
+    """The names of these categories."""
+    column: str = ""
+    """The name of that column."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +100,17 @@ def embed2d(
     *,
     classes: Sequence[str],
     condition_names: Sequence[str],
-    kind: Kind = "continuous",
+    categories: Mapping[str, Sequence[str]] | None = None,
     limit: int = 1500,
     seed: int = 0,
 ) -> Embedding:
-    """The first two principal components, fitted on all samples; at most `limit` of them, drawn at random, are kept to be shown."""
+    """The first two principal components, fitted on all samples; at most `limit` of them, drawn at random, are kept to be shown.
+
+    Args:
+        classes: the names of the labels.
+        condition_names: one for each column of the condition.
+        categories: condition name -> the names of its categories, for each column that holds category codes.
+    """
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
     wide, y, z = as_array(features).astype(np.float64), as_array(labels), as_array(condition)
@@ -119,13 +133,22 @@ def embed2d(
     rows = np.arange(len(wide))
     if len(rows) > limit:
         rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
-    return Embedding(points[rows], y[rows], z[rows], tuple(classes), tuple(condition_names), kind, explained)
+    return Embedding(points[rows], y[rows], z[rows], tuple(classes), tuple(condition_names), explained, dict(categories or {}))
 
 
 def picture_kernel(
-    kernel: Array | Tensor, weights: Array | Tensor, condition: Array | Tensor, *, condition_names: Sequence[str] = (), limit: int = 64
+    kernel: Array | Tensor,
+    weights: Array | Tensor,
+    condition: Array | Tensor,
+    *,
+    condition_names: Sequence[str] = (),
+    categories: Mapping[str, Sequence[str]] | None = None,
+    limit: int = 64,
 ) -> KernelPicture:
-    """K and W of a batch, min-max normalised as in the paper's figure; samples are ordered along the condition's main direction."""
+    """K and W of a batch, min-max normalized as in the paper's figure.
+
+    Samples are ordered by their categories, then along the main direction of the other columns. `categories` is as in `embed2d`.
+    """
     k, w, z = as_array(kernel).astype(np.float64), as_array(weights).astype(np.float64), as_array(condition).astype(np.float64)
     z = z[:, None] if z.ndim == 1 else z
     if not k.shape == w.shape == (len(z), len(z)):
@@ -133,10 +156,38 @@ def picture_kernel(
             f"kernel and weights must be ({len(z)}, {len(z)}), one row for each row of the condition, got {k.shape} and {w.shape}"
         )
     k, w, z = k[:limit, :limit], w[:limit, :limit], z[:limit]
-    about = z - z.mean(axis=0)
-    order = np.argsort(about @ np.linalg.svd(about, full_matrices=False)[2][0], kind="stable")
-    colours = hex_colours(z[order]) if is_colour(condition_names) else ()
-    return KernelPicture(_normalise(k[np.ix_(order, order)]), _normalise(w[np.ix_(order, order)]), colours)
+    named = {name: place for place, name in enumerate(condition_names) if name in (categories or {})}
+    others = z[:, [place for place in range(z.shape[1]) if place not in named.values()]]
+    along = np.zeros(len(z))
+    if others.size:
+        about = others - others.mean(axis=0)
+        along = about @ np.linalg.svd(about, full_matrices=False)[2][0]
+    order = np.lexsort((along, *(z[:, place] for place in reversed(named.values()))))
+    k, w, z = k[np.ix_(order, order)], w[np.ix_(order, order)], z[order]
+    samples = [", ".join(describe(row, condition_names, categories or {})) for row in z]
+    first = next(iter(named), "")
+    return KernelPicture(
+        _normalise(k),
+        _normalise(w),
+        samples,
+        colours=hex_colours(z) if is_colour(condition_names) else (),
+        codes=z[:, named[first]].astype(int) if first else None,
+        categories=tuple((categories or {}).get(first, ())),
+        column=first,
+    )
+
+
+def describe(row: Array, names: Sequence[str], categories: Mapping[str, Sequence[str]], most: int = 4) -> list[str]:
+    """The first columns of a condition in words: ["site Oslo", "age 34"]."""
+    return [
+        f"{name} {category(int(value), categories[name]) if name in categories else f'{value:.4g}'}"
+        for name, value in zip(names[:most], row, strict=False)
+    ]
+
+
+def category(code: int, names: Sequence[str]) -> str:
+    """The name of a category; its code if it has none."""
+    return names[code] if 0 <= code < len(names) else str(code)
 
 
 def as_array(values: Array | Tensor) -> Array:
