@@ -153,6 +153,12 @@ def test_without_labels_leaks_are_told() -> None:
     )
 
 
+def test_seeds_with_nothing_in_common() -> None:
+    whole = evaluation(0.9, 0.3, 0.4)
+    runs = [run("infonce", whole | {"accuracy": {}}, "a-seed0", 0), run("infonce", whole | {"leakage": {}}, "a-seed1", 1)]
+    assert said(*runs) == "The evaluations of a (mean of 2 seeds) have no measure in common."
+
+
 def test_several_condition_columns() -> None:
     assert said(run("fair-cclk", several_columns())) == (
         "With a linear probe, the features of fair-cclk predict the digit with 90.0 % accuracy (95 % interval 88.5 to 91.5 %), "

@@ -95,7 +95,7 @@ def _plane(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Po
         "y": [100],
         "text": ["  ideal"],
         "textposition": "middle right",
-        "marker": {"size": 15, "symbol": "star", "color": "#c9a227"},
+        "marker": {"size": 15, "symbol": "star", "color": "#8a8f98"},
         "hovertemplate": "everything read, nothing leaked<extra></extra>",
         "showlegend": False,
     }

@@ -108,6 +108,8 @@ def _alone(group: Group) -> str:
             words.append(f"explain {100 * found.value:.0f} % of the variance of the {column}")
         else:
             words.append(f"do not clearly explain any of the variance of the {column} (R² {found}, 95 % interval {found.between})")
+    if not words:
+        return f"The evaluations of {_called(group)} have no measure in common."
     return f"With a linear probe, the features of {_called(group)} {listed(words)}."
 
 
