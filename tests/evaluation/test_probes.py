@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from cclk.evaluation.nonlinear import fit_network
 from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbours
@@ -57,6 +60,33 @@ def test_linear_classifier_is_the_maximum_likelihood_one(classes: int) -> None:
     fitted = fit_classifier(x, y, classes, held, held_y)
     assert fitted.weight.shape == (5, classes)
     assert (fitted(held).argmax(axis=1) == held_y).mean() > 0.95
+
+
+def overlapping(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two wide clouds close together: with few samples, weak regularization overfits."""
+    y = np.arange(n) % 2
+    return normal(n, 30, seed) + np.float32(2 / 30**0.5) * y[:, None].astype(np.float32), y
+
+
+def separable(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A rare class behind a sharp boundary: with strong regularization, it is never predicted."""
+    x = normal(n, 5, seed)
+    return x, (x[:, 0] > 0.8).astype(np.int64)
+
+
+@pytest.mark.parametrize(("data", "n", "best"), [(overlapping, 60, 1e-3), (separable, 150, 10.0)])
+def test_linear_classifier_has_the_strength_that_validation_prefers(
+    data: Callable[[int, int], tuple[np.ndarray, np.ndarray]], n: int, best: float
+) -> None:
+    (x, y), (held, held_y) = data(n, 0), data(400, 1)
+    models = {strength: LogisticRegression(C=strength, max_iter=500).fit(x, y) for strength in (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)}
+    right = {strength: model.score(held, held_y) for strength, model in models.items()}
+    assert max(right.values()) - min(right.values()) > 0.1, "the choice matters"
+    assert best == max(right, key=right.__getitem__), "among equals, the strongest regularization, which comes first"
+    fitted = fit_classifier(x, y, 2, held, held_y)
+    assert fitted.strength == best
+    assert (fitted(held).argmax(axis=1) == held_y).mean() == pytest.approx(right[best])
+    np.testing.assert_allclose(fitted.weight[:, 1], models[best].coef_[0], rtol=0.02, atol=0.02)
 
 
 def test_neighbours_by_brute_force() -> None:
