@@ -48,6 +48,31 @@ def test_a_resample_without_spread_does_not_break_the_interval() -> None:
     assert np.isfinite(list(found.values())).all()
 
 
+def test_a_large_offset_does_not_cost_precision() -> None:
+    random = np.random.default_rng(2)
+    truth = random.normal(size=(60, 2))
+    prediction, offset, weight = truth + 0.5 * random.normal(size=(60, 2)), np.array([2.0**30, 0.0]), np.ones(2)
+    plain, shifted = (bootstrap({"r2": explained_variance(prediction + by, truth + by, weight)}, 50, 0)["r2"] for by in (0.0, offset))
+    assert shifted == pytest.approx(plain, rel=1e-5)
+
+
+def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk holds no more counts than allowed, or one resample where not even that fits."""
+    measures = {"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}
+    whole, sizes, bincount = bootstrap(measures, 7, 0), [], np.bincount
+    monkeypatch.setattr(np, "bincount", lambda drawn, minlength: [sizes.append(len(drawn)), bincount(drawn, minlength=minlength)][1])
+    for chunk, expected in ((100, [80, 80, 80, 40]), (39, [40] * 7)):
+        sizes.clear()
+        monkeypatch.setattr("cclk.evaluation.intervals._CHUNK", chunk)
+        assert bootstrap(measures, 7, 0) == whole
+        assert sizes == expected
+
+
+def test_one_resample_is_enough() -> None:
+    found = bootstrap({"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}, 1, 0)["accuracy"]
+    assert found["low"] == found["high"]
+
+
 def test_no_resamples_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 resample"):
         bootstrap({"a": share_right(np.zeros(3, np.int64), np.zeros(3, np.int64))}, 0, 0)

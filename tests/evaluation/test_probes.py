@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
+from torch import Tensor
 
-from cclk.evaluation.nonlinear import fit_network
+from cclk.evaluation.nonlinear import Task, fit_network
 from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbours
 
 
@@ -29,10 +31,19 @@ def test_scale_standardises_and_leaves_constant_columns_alone() -> None:
     np.testing.assert_allclose(scaled[:, 2], 0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("mean", "spread", "varies"), [(0, 0, False), (1e4, 1e-3, False), (1e4, 1, True), (1e-3, 1e-4, True), (0, 1e-9, True)]
+)
+def test_scale_tells_a_small_spread_from_rounding(mean: float, spread: float, varies: bool) -> None:
+    column = (mean + spread * np.where(np.arange(100) % 2, 1.0, -1.0)).astype(np.float32)[:, None]
+    assert Scale.fit(column).spread == pytest.approx(spread if varies else 1.0, rel=1e-3)
+
+
 def test_ridge_is_the_closed_form_at_the_alpha_that_validation_prefers() -> None:
-    truth = normal(6, 2, 9)
+    """Without noise the weakest ridge is best, with noise one in the middle: each column has its own."""
+    truth, noise = normal(6, 2, 9), np.array([3.0, 0.01], np.float32)
     x, held = normal(60, 6, 0), normal(40, 6, 1)
-    t, held_t = x @ truth + 0.5 * normal(60, 2, 2) + 3, held @ truth + 3
+    t, held_t = x @ truth + noise * normal(60, 2, 2) + 3, held @ truth + 3
     fitted = fit_ridge(x, t, held, held_t)
 
     def direct(alpha: float) -> np.ndarray:
@@ -44,6 +55,7 @@ def test_ridge_is_the_closed_form_at_the_alpha_that_validation_prefers() -> None
         best = min(errors, key=errors.__getitem__)
         assert fitted.strength[column] == pytest.approx(best)
         np.testing.assert_allclose(fitted.weight[:, column], direct(best)[:, column], rtol=1e-4, atol=1e-6)
+    assert fitted.strength[1] < 1e-4 < fitted.strength[0] < 1
 
 
 def test_ridge_finds_nothing_in_noise() -> None:
@@ -60,6 +72,26 @@ def test_linear_classifier_is_the_maximum_likelihood_one(classes: int) -> None:
     fitted = fit_classifier(x, y, classes, held, held_y)
     assert fitted.weight.shape == (5, classes)
     assert (fitted(held).argmax(axis=1) == held_y).mean() > 0.95
+
+
+def test_one_class_is_the_answer_to_everything() -> None:
+    fitted = fit_classifier(normal(9, 5, 0), np.zeros(9, np.int64), 1, normal(4, 5, 1), np.zeros(4, np.int64))
+    assert fitted.strength == 1e-3
+    np.testing.assert_array_equal(fitted(normal(4, 5, 1)), np.zeros((4, 1)))
+
+
+def test_linear_classifier_tries_six_strengths_for_500_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, fit = [], LogisticRegression.fit
+    monkeypatch.setattr(LogisticRegression, "fit", lambda model, *data: [tried.append((model.C, model.max_iter)), fit(model, *data)][1])
+    x, y = separable(50, 0)
+    fit_classifier(x, y, 2, x, y)
+    assert tried == [(strength, 500) for strength in (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)]
+
+
+def test_linear_classifier_does_not_warn_when_it_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cclk.evaluation.probes._LBFGS_STEPS", 1)
+    x, y = separable(50, 0)
+    fit_classifier(x, y, 2, x, y)
 
 
 def overlapping(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,15 +121,20 @@ def test_linear_classifier_has_the_strength_that_validation_prefers(
     np.testing.assert_allclose(fitted.weight[:, 1], models[best].coef_[0], rtol=0.02, atol=0.02)
 
 
-def test_neighbours_by_brute_force() -> None:
+@pytest.mark.parametrize(
+    ("options", "neighbours", "temperature"),
+    [({}, 20, 0.07), ({"neighbours": 5, "temperature": 0.2}, 5, 0.2), ({"temperature": 1e-3}, 1, 1.0)],
+)
+def test_neighbours_by_brute_force(options: dict[str, float], neighbours: int, temperature: float) -> None:
+    """Twenty neighbors at temperature 0.07 by default; at a very low temperature, the nearest one alone decides."""
     x, queries = normal(80, 3, 0), normal(1100, 3, 1)
     y = np.random.default_rng(2).integers(0, 3, 80)
-    found = predict_neighbours(x, y, 3, queries, neighbours=5, temperature=0.2)
+    found = predict_neighbours(x, y, 3, queries, **options)  # type: ignore[arg-type]
     unit, other = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, queries))
     for row in range(len(queries)):
         similarity = unit @ other[row]
-        nearest = np.argsort(-similarity)[:5]
-        votes = [np.exp(similarity[nearest] / 0.2)[y[nearest] == c].sum() for c in range(3)]
+        nearest = np.argsort(-similarity)[:neighbours]
+        votes = [np.exp(similarity[nearest] / temperature)[y[nearest] == c].sum() for c in range(3)]
         assert found[row] == np.argmax(votes)
 
 
@@ -132,7 +169,71 @@ def test_network_starts_as_the_linear_probe_and_keeps_it_where_nothing_is_better
     weight = normal(10, 2, 3)
     exact = Linear(weight, np.zeros(2, np.float32), 0.0)
     network = fit_network(x, exact(x), held, exact(held), exact, "regression", 0)
+    assert [layer.shape for layer in (network.first, network.second, network.third)] == [(10, 256), (256, 256), (256, 2)]
     np.testing.assert_allclose(network(test), exact(test), atol=1e-5)
+
+
+WIDTH = 16
+
+
+def train_by_the_recipe(x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, start: Linear, seed: int) -> tuple[Tensor, int, int]:
+    """The training of the non-linear probe written out: predictions for `held`, the number of steps, and the step that was best."""
+    loss = F.cross_entropy if t.ndim == 1 else F.mse_loss
+    random = torch.Generator().manual_seed(seed)
+    first = torch.randn(x.shape[1], WIDTH, generator=random) * (2 / x.shape[1]) ** 0.5
+    second = torch.randn(WIDTH, WIDTH, generator=random) * (2 / WIDTH) ** 0.5
+    skip, bias = torch.tensor(start.weight, dtype=torch.float32), torch.tensor(start.bias, dtype=torch.float32)
+    parameters = [first, second, torch.zeros(WIDTH, len(bias)), skip, torch.zeros(WIDTH), torch.zeros(WIDTH), bias]
+
+    def score(p: list[Tensor], x: Tensor) -> Tensor:
+        hidden = torch.addmm(p[5], torch.addmm(p[4], x, p[0]).relu(), p[1]).relu()
+        return torch.addmm(p[6], x, p[3]) + hidden @ p[2]
+
+    average = [p.clone() for p in parameters]
+    decay = 3.0 if len(x) <= 4000 else 3.0 * 4000 / len(x)
+    batch = 128 if len(x) <= 4000 else 256
+    steps = min(max(60 * len(x) // batch, 600), 2000)
+    trained = [p.requires_grad_() for p in parameters]
+    optimizer = torch.optim.AdamW(
+        [{"params": trained[:3], "weight_decay": decay}, {"params": trained[3:], "weight_decay": 0.0}], fused=True
+    )
+    looks = [(float(loss(score(average, held), held_t)), 0, score(average, held))]
+    for step in range(1, steps + 1):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.004 * min(step / 50, 1) * (1 + np.cos(np.pi * (step - 1) / steps)) / 2
+        rows = torch.randint(len(x), (min(batch, len(x)),), generator=random)
+        optimizer.zero_grad()
+        loss(score(trained, x[rows]), t[rows]).backward()
+        optimizer.step()
+        average = [a.lerp(p.detach(), 0.02) for a, p in zip(average, trained, strict=True)]
+        if step % (steps // 40) == 0:
+            looks.append((float(loss(score(average, held), held_t)), step, score(average, held)))
+            if step - min(looks, key=lambda look: look[0])[1] == 14 * (steps // 40):
+                break
+    _, best, prediction = min(looks, key=lambda look: look[0])
+    return prediction, step, best
+
+
+@pytest.mark.parametrize(
+    ("n", "task", "signal"), [(100, "classification", 0.0), (1500, "regression", 1.0), (4000, "regression", 0.0), (9000, "regression", 0.0)]
+)
+def test_network_is_trained_by_the_recipe(n: int, task: Task, signal: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates, decay, schedule, averaging, the choice of the best step and the end of the training, for splits of several sizes."""
+    x, held = normal(n, 5, 0), normal(200, 5, 1)
+    t, held_t = (signal * np.abs(part[:, :1]) + 0.3 * normal(len(part), 1, 2) for part in (x, held))
+    if task == "classification":
+        t, held_t = ((part[:, 0] > 0).astype(np.int64) for part in (t, held_t))
+    outputs = 2 if task == "classification" else 1
+    start = Linear(np.float32(0.1) * normal(5, outputs, 3), np.zeros(outputs, np.float32), 0.0)
+    monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", WIDTH)
+    steps, step = [], torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda optimizer: [steps.append(1), step(optimizer)][1])
+    network = fit_network(x, t, held, held_t, start, task, 7)
+    made = len(steps)
+    expected, last, best = train_by_the_recipe(*(torch.from_numpy(part) for part in (x, t, held, held_t)), start, 7)
+    assert made == last
+    assert 0 < best < last
+    np.testing.assert_allclose(network(held), expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_network_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
