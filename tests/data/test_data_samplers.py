@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cclk.data.clusters import kmeans
+from cclk.data.randomness import generator
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 
 ROWS, SIZE = 203, 32
@@ -40,6 +41,105 @@ def test_a_batch_is_a_function_of_the_step(make: Callable[[int], BatchSampler]) 
         assert torch.equal(again.batch(step), in_order[step])
     for step in steps[:6]:
         assert torch.equal(make(3).batch(step), in_order[step])
+
+
+def uniform_by_loops(drawn: np.random.Generator) -> list[list[int]]:
+    rows = drawn.permutation(ROWS).tolist()
+    return [rows[SIZE * step : SIZE * (step + 1)] for step in range(ROWS // SIZE)]
+
+
+def fair_by_loops(drawn: np.random.Generator) -> list[list[int]]:
+    shares = np.bincount(CLUSTERS.numpy()) / ROWS
+    turns = drawn.choice(5, size=ROWS // SIZE, p=shares).tolist()
+    batches: list[list[int]] = [[] for _ in turns]
+    for cluster in range(5):
+        members = [row for row in range(ROWS) if CLUSTERS[row] == cluster]
+        steps = [step for step, turn in enumerate(turns) if turn == cluster]
+        if len(members) < SIZE:
+            for step, rows in zip(steps, drawn.choice(members, size=(len(steps), SIZE)).tolist(), strict=True):
+                batches[step] = rows
+            continue
+        waiting: list[int] = []
+        for step in steps:
+            if len(waiting) < SIZE:
+                waiting = drawn.permutation(members).tolist()
+            batches[step], waiting = waiting[:SIZE], waiting[SIZE:]
+    return batches
+
+
+def batches_of_groups(groups: list[list[int]], drawn: np.random.Generator) -> list[list[int]]:
+    rows = [row for number in drawn.permutation(len(groups)) for row in groups[number]]
+    return [rows[SIZE * step : SIZE * (step + 1)] for step in range(ROWS // SIZE)]
+
+
+def weaksup_by_loops(drawn: np.random.Generator) -> list[list[int]]:
+    key, groups = drawn.random(ROWS), []
+    ordered = sorted(range(ROWS), key=CLUSTERS.__getitem__)
+    for cluster in range(5):
+        places = [place for place in range(ROWS) if CLUSTERS[ordered[place]] == cluster]
+        members = [ordered[place] for place in sorted(places, key=key.__getitem__)]
+        for start in range(0, len(members), 4):
+            groups.append([members[place % len(members)] for place in range(start, start + 4)])
+    return batches_of_groups(groups, drawn)
+
+
+def local_by_loops(drawn: np.random.Generator, condition: Tensor = CONDITION) -> list[list[int]]:
+    values = condition.numpy()
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    if condition.shape[1] > 16:
+        values = values @ drawn.standard_normal((condition.shape[1], 16), dtype=np.float32)
+    nodes = [drawn.permutation(ROWS)[: ROWS // 8 * 8]]
+    while max(map(len, nodes)) > 8:
+        directions, halves = drawn.standard_normal((len(nodes), values.shape[1]), dtype=np.float32), []
+        for node, direction in zip(nodes, directions, strict=True):
+            along = node[np.argsort(np.einsum("nk,k->n", values[node], direction), kind="stable")]
+            cut = len(node) // 8 // 2 * 8
+            halves += [along[:cut], along[cut:]] if cut else [along]
+        nodes = halves
+    return batches_of_groups([node.tolist() for node in nodes], drawn)
+
+
+@pytest.mark.parametrize(
+    ("name", "by_loops"), [("uniform", uniform_by_loops), ("fair", fair_by_loops), ("weaksup", weaksup_by_loops), ("local", local_by_loops)]
+)
+def test_batches_are_those_of_plain_loops(name: str, by_loops: Callable[[np.random.Generator], list[list[int]]]) -> None:
+    purpose = {"uniform": "uniform batches", "local": "local batches"}.get(name, "cluster batches")
+    sampler = MAKERS[name](3)
+    for epoch in range(12):
+        batches = [sampler.batch(epoch * 6 + step).tolist() for step in range(6)]
+        assert batches == by_loops(generator(3, purpose, epoch))
+
+
+@pytest.mark.parametrize("width", [16, 17])
+def test_local_batches_of_wide_conditions_are_those_of_plain_loops(width: int) -> None:
+    """Beyond 16 columns, directions are drawn in a random projection to 16; columns of any spread count alike."""
+    condition = torch.from_numpy(np.random.default_rng(2).normal(size=(ROWS, width)) * np.logspace(-2, 2, width)).float()
+    sampler = LocalBatches(condition.clone().requires_grad_(), SIZE, seed=3, group=8)
+    assert [sampler.batch(step).tolist() for step in range(6)] == local_by_loops(generator(3, "local batches", 0), condition)
+
+
+def test_local_batches_do_not_depend_on_an_offset() -> None:
+    """Columns are centered, or float32 would not tell large values apart."""
+    plain = torch.stack([torch.arange(200.0), torch.zeros(200)], dim=1)
+    shifted = plain + torch.tensor([2.0**23, -(2.0**23)])
+    assert torch.equal(LocalBatches(shifted, SIZE, group=4).batch(0), LocalBatches(plain, SIZE, group=4).batch(0))
+
+
+def test_defaults() -> None:
+    assert torch.equal(Uniform(ROWS, SIZE).batch(0), Uniform(ROWS, SIZE, seed=0).batch(0))
+    assert torch.equal(LocalBatches(CONDITION, SIZE).batch(0), LocalBatches(CONDITION, SIZE, seed=0, group=16).batch(0))
+    pairs = ClusterBatches(CLUSTERS, SIZE, mode="weaksup")
+    assert torch.equal(pairs.batch(0), ClusterBatches(CLUSTERS, SIZE, seed=0, mode="weaksup", group=2).batch(0))
+    assert Uniform(3, 1).batch(0).shape == (1,)
+    assert ClusterBatches(CLUSTERS, 33, mode="fair").batch(0).shape == (33,), "only weaksup has groups"
+
+
+def test_an_epoch_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler, drawn, draw = MAKERS["local"](0), [], LocalBatches.draw
+    monkeypatch.setattr(LocalBatches, "draw", lambda sampler, random: [drawn.append(1), draw(sampler, random)][1])
+    for step in range(12):
+        sampler.batch(step)
+    assert len(drawn) == 2
 
 
 @each
@@ -232,9 +332,12 @@ def test_a_local_epoch_of_sixty_thousand_is_quick() -> None:
         (lambda: Uniform(10, 11), "batch_size is 11, but the training split has 10 rows"),
         (lambda: Uniform(10, 0), "batch_size is 0"),
         (lambda: LocalBatches(CONDITION, 24, group=16), "group is 16: it must be at least 1 and divide the batch_size, 24"),
-        (lambda: LocalBatches(torch.full((40, 1), torch.nan), 16), "condition has values that are NaN"),
+        (lambda: LocalBatches(CONDITION, 32, group=0), "group is 0"),
+        (lambda: LocalBatches(CONDITION, 32, group=-16), "group is -16"),
+        (lambda: LocalBatches(torch.tensor([0.0, torch.nan] * 20), 16), "condition has values that are NaN"),
         (lambda: ClusterBatches(CLUSTERS, 32, mode="weaksup", group=5), "group is 5"),
         (lambda: ClusterBatches(CLUSTERS, 32, mode="unfair"), "mode is 'unfair': choose fair or weaksup"),  # type: ignore[arg-type]
+        (lambda: ClusterBatches(CLUSTERS[:, None], 32, mode="fair"), r"clusters has shape \(203, 1\) .*: it must be integers \(n,\)"),
         (lambda: ClusterBatches(CLUSTERS.float(), 32, mode="fair"), "clusters has shape .*float32: it must be integers"),
     ],
 )
