@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -91,7 +92,9 @@ def test_linear_classifier_tries_six_strengths_for_500_steps(monkeypatch: pytest
 def test_linear_classifier_does_not_warn_when_it_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cclk.evaluation.probes._LBFGS_STEPS", 1)
     x, y = separable(50, 0)
+    filters = list(warnings.filters)
     fit_classifier(x, y, 2, x, y)
+    assert warnings.filters == filters, "and others may warn as before"
 
 
 def overlapping(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
