@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from cclk.evaluation import Samples, evaluate
+from cclk.evaluation.intervals import bootstrap, explained_variance, mean_squared_error, share_right
+from cclk.evaluation.probes import Scale, fit_classifier, fit_ridge, predict_neighbours
+from cclk.evaluation.samples import carve
 
 
 def make(n: int, seed: int, *, leak: float = 1.0, classes: int = 4, kind: str = "continuous") -> Samples:
@@ -60,6 +65,138 @@ def test_continuous_condition_has_exactly_these_measures_and_survives_json() -> 
         (1 - found["leakage"]["linear"]["r2"]["value"]) * 255**2 / 12, rel=0.1
     )
     assert found["how"]["validation_from"] == "its own split"
+
+
+class Recorder:
+    """Stands in for the training of the non-linear probe: keeps what it is given, and answers twice the linear probe."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, largest: int = 20_000) -> None:
+        self.given: dict[str, Any] = {}
+        module = importlib.import_module("cclk.evaluation.evaluate")
+        assert module.LARGEST_TRAINING_SET == 20_000
+        monkeypatch.setattr(module, "LARGEST_TRAINING_SET", largest)
+        monkeypatch.setattr(module, "fit_network", self.fit)
+
+    def fit(self, *given: Any) -> Callable[[np.ndarray], np.ndarray]:
+        names = ("features", "target", "validation", "validation_target", "start", "task", "seed")
+        self.given = dict(zip(names, given, strict=True))
+        return lambda features: 2 * self.given["start"](features)
+
+
+def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation, test = splits(leak=0.2)
+    test = Samples(test.features, test.y, test.condition + 50)  # so that the means of the splits differ
+    recorder = Recorder(monkeypatch)
+    found = evaluate(train, validation, test, "continuous", 4, bootstrap=30)
+    scale = Scale.fit(train.features)
+    x, held, query = (scale(part.features) for part in (train, validation, test))
+    label = fit_classifier(x, train.y, 4, held, validation.y)
+    near = predict_neighbours(train.features, train.y, 4, test.features)
+    mean, spread = train.condition.mean(axis=0), train.condition.std(axis=0)
+    ridge = fit_ridge(x, (train.condition - mean) / spread, held, (validation.condition - mean) / spread)
+    linear, network, weight = ridge(query) * spread + mean, 2 * ridge(query) * spread + mean, spread**-2.0
+    measures = {
+        "accuracy.linear": share_right(label(query).argmax(axis=1), test.y),
+        "accuracy.knn": share_right(near, test.y),
+        "leakage.baseline_mse": mean_squared_error(np.broadcast_to(mean, test.condition.shape), test.condition),
+        "leakage.linear.r2": explained_variance(linear, test.condition, weight),
+        "leakage.linear.mse": mean_squared_error(linear, test.condition),
+        "leakage.nonlinear.r2": explained_variance(network, test.condition, weight),
+        "leakage.nonlinear.mse": mean_squared_error(network, test.condition),
+    }
+    expected = bootstrap(measures, 30, 4)
+    how = found.pop("how")
+    assert leaves(found) == {name: pytest.approx(interval) for name, interval in expected.items()}
+    assert how == {
+        "validation_from": "its own split",
+        "train": 500,
+        "validation": 150,
+        "test": 300,
+        "bootstrap": 30,
+        "seed": 4,
+        "accuracy_c": label.strength,
+        "condition_alpha": ridge.strength,
+        "nonlinear_train": 500,
+    }
+    assert (recorder.given["task"], recorder.given["seed"]) == ("regression", 4)
+    np.testing.assert_allclose(recorder.given["validation"], held)
+    np.testing.assert_allclose(recorder.given["validation_target"], (validation.condition - mean) / spread)
+
+
+def test_categories_are_compared_with_the_training_splits_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the test split has another one, and categories that the training split lacks: those are never answered."""
+    train, validation, test = splits()
+    sites = [np.where(split.condition[:, 0] < 100, -3, 8) for split in (train, validation, test)]
+    sites[0][:400] = np.where(train.condition[:400, 0] < 200, -3, 8)
+    sites[1][:20], sites[2][:100], sites[2][100:130] = 99, 9, -7
+    recorder = Recorder(monkeypatch)
+    found = evaluate(*(Samples(s.features, s.y, z) for s, z in zip((train, validation, test), sites, strict=True)), "categorical", 0, 20)
+    scale, target = Scale.fit(train.features), (sites[0] == 8).astype(np.int64)
+    number = [{-3: 0, 8: 1}.get(site, 2) for site in sites[1].tolist()]
+    linear = fit_classifier(scale(train.features), target, 2, scale(validation.features), np.array(number))
+    answers = np.array([-3, 8])[linear(scale(test.features)).argmax(axis=1)]
+    assert found["leakage"]["linear"]["accuracy"]["value"] == pytest.approx((answers == sites[2]).mean())
+    assert found["leakage"]["nonlinear"]["accuracy"]["value"] == pytest.approx((answers == sites[2]).mean())
+    assert (sites[0] == -3).mean() > 0.5 > (sites[2] == -3).mean()
+    assert found["leakage"]["baseline_accuracy"]["value"] == pytest.approx((sites[2] == -3).mean())
+    assert found["how"]["condition_c"] == linear.strength
+    given = recorder.given
+    assert given["task"] == "classification"
+    np.testing.assert_array_equal(given["target"], target)
+    np.testing.assert_array_equal(given["validation_target"], number[20:], "the loss has no class for the others")
+    np.testing.assert_allclose(given["validation"], scale(validation.features)[20:])
+
+
+def test_a_validation_split_of_unknown_categories_alone_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation, test = (Samples(s.features, s.y, s.y % 2) for s in splits())
+    recorder = Recorder(monkeypatch)
+    evaluate(train, Samples(validation.features, validation.y, np.full(150, 7)), test, "categorical", bootstrap=5)
+    np.testing.assert_array_equal(recorder.given["validation"], recorder.given["features"])
+    np.testing.assert_array_equal(recorder.given["validation_target"], train.y % 2)
+
+
+def test_the_network_is_fitted_on_a_random_part_of_a_large_training_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation, test = splits()
+    scaled, chosen = Scale.fit(train.features)(train.features).tolist(), []
+    for seed, largest, size in ((0, 100, 100), (1, 100, 100), (0, 500, 500)):
+        recorder = Recorder(monkeypatch, largest)
+        found = evaluate(train, validation, test, "continuous", seed, bootstrap=5)
+        assert found["how"]["nonlinear_train"] == size
+        rows = [scaled.index(row) for row in recorder.given["features"].tolist()]
+        assert len(set(rows)) == size
+        assert rows == sorted(rows)
+        target = (train.condition - train.condition.mean(axis=0)) / train.condition.std(axis=0)
+        np.testing.assert_allclose(recorder.given["target"], target[rows])
+        chosen.append(rows)
+        monkeypatch.undo()
+    assert chosen[0] != chosen[1]
+    assert chosen[0][-1] > 400, "not the first of them"
+
+
+def test_defaults() -> None:
+    how = evaluate(*splits(), "continuous", leakage=False)["how"]
+    assert (how["seed"], how["bootstrap"]) == (0, 1000)
+
+
+def test_fifteen_percent_of_the_training_split_are_carved() -> None:
+    whole = Samples(np.arange(40.0)[:, None], np.arange(40), np.arange(40.0))
+    train, validation = carve(whole, 0)
+    assert (len(train), len(validation)) == (34, 6)
+    assert sorted([*train.y, *validation.y]) == list(range(40))
+    for part in (train, validation):
+        assert part.y.tolist() == sorted(part.y) == part.features[:, 0].tolist() == part.condition[:, 0].tolist()
+    assert validation.y.tolist() not in (list(range(6)), list(range(34, 40)), carve(whole, 1)[1].y.tolist())
+    assert [len(part) for part in carve(whole.subset(np.arange(2)), 0)] == [1, 1]
+
+
+def test_samples_are_kept_in_the_types_that_probes_take() -> None:
+    frozen = np.arange(6.0).reshape(3, 2)
+    frozen.flags.writeable = False
+    samples = Samples(frozen, [0, 1, 0], torch.tensor([1, 2, 3]))
+    assert (samples.features.dtype, samples.y.dtype, samples.condition.dtype) == (np.float32, np.int64, np.float64)
+    again = Samples(samples.features, samples.y, frozen)
+    assert again.condition.flags.writeable, "torch warns about arrays that it could not write to"
+    assert again.features is samples.features, "nothing is copied without need"
 
 
 def test_no_leak_is_no_leak() -> None:
@@ -116,11 +253,6 @@ def test_validation_is_carved_from_train_where_there_is_none() -> None:
     assert found["accuracy"]["linear"]["value"] > 0.97
 
 
-def test_large_training_sets_are_thinned_for_the_network_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module("cclk.evaluation.evaluate"), "LARGEST_TRAINING_SET", 100)
-    assert evaluate(*splits(), "continuous", 0, bootstrap=20)["how"]["nonlinear_train"] == 100
-
-
 @pytest.mark.parametrize("constant", [0, 2])
 def test_a_constant_condition_shows_no_leak(constant: int) -> None:
     parts = list(splits())
@@ -148,6 +280,12 @@ def test_bad_input_gets_one_clear_message() -> None:
     broken.features[3, 7] = np.nan
     with pytest.raises(ValueError, match=r"features of the test split hold NaN or infinity in 1 of 24 columns \(the first is 7\)"):
         evaluate(train, validation, broken, "continuous")
+    broken = Samples(test.features, test.y, test.condition.copy())
+    broken.condition[5, 1:] = np.inf
+    with pytest.raises(ValueError, match=r"condition of the validation split hold .* in 2 of 3 columns \(the first is 1\)"):
+        evaluate(train, broken, test, "continuous")
+    with pytest.raises(ValueError, match="of the training split hold"):
+        evaluate(broken, validation, test, "continuous")
     with pytest.raises(ValueError, match="test split is empty"):
         evaluate(train, validation, NOTHING, "continuous")
     with pytest.raises(ValueError, match="kind must be"):
@@ -174,4 +312,6 @@ def test_every_column_of_a_mixed_condition_has_its_own_leak() -> None:
     assert found["leakages"]["kind"] == evaluate(*category, "categorical", 0, bootstrap=20)["leakage"]
     with pytest.raises(ValueError, match="with its parts"):
         evaluate(*both, "mixed")
+    with pytest.raises(ValueError, match="and 2 parts"):
+        evaluate(*both, "continuous", parts=parts)  # type: ignore[arg-type]
     assert evaluate(train, validation, test, "continuous", bootstrap=5, leakage=False)["leakage"] == {}
