@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cclk.evaluation.files import read_evaluation, write_evaluation
-from cclk.evaluation.table import evaluation_table
+from cclk.evaluation.table import amount, evaluation_table, look
 
 
 def measure(value: float) -> dict[str, float]:
@@ -60,6 +60,39 @@ def test_table_shows_every_run_and_representation() -> None:
         "majority",
     ):
         assert expected in text, expected
+
+
+def test_table_has_these_cells() -> None:
+    mixed = {"accuracy": continuous(0.9, 0, 0)["accuracy"], "leakages": {"age": continuous(0, 0.3, 0.4)["leakage"], "site": {}}}
+    runs = {
+        "first": {"encoder": continuous(0.928, 0.99, 0.999), "projection": mixed},
+        "second": {"how": 1, "encoder": categorical(0.7, 0.3)},
+    }
+    table = evaluation_table(runs)
+    assert str(table.title) == "What is read of the label, and what leaks of each condition"
+    assert table.caption == "on the test split; below each value, its 95 % interval"
+    assert {str(column.header): [str(cell) for cell in column.cells] for column in table.columns} == {
+        "run,\nfeatures": ["first\nencoder", "projection", "", "second\nencoder"],
+        "label\nlinear": ["92.8 %\n91.8…93.8", "90.0 %\n89.0…91.0", "", "70.0 %\n69.0…71.0"],
+        "label\nkNN": ["87.8 %\n86.8…88.8", "85.0 %\n84.0…86.0", "", "70.0 %\n69.0…71.0"],
+        "leak of": ["condition", "age", "site", "condition"],
+        "\nlinear": ["R² 0.99\n0.98…1.00", "R² 0.30\n0.29…0.31", "-", "30.0 %\n29.0…31.0"],
+        "\nnon-linear": ["R² 1.00\n0.99…1.01", "R² 0.40\n0.39…0.41", "-", "30.0 %\n29.0…31.0"],
+        "beside the\nbaseline": ["MSE 50.0\nmean 5,000", "MSE 3,500\nmean 5,000", "-", "10.0 %\nmajority"],
+    }
+    assert [row.end_section for row in table.rows] == [False, False, True, True]
+    justify = [column.justify for column in table.columns]
+    assert justify == ["left", "right", "right", "left", "right", "right", "right"]
+    one = evaluation_table({"first": runs["first"] | {"projection": {}}}, label="digit", condition="color")
+    assert str(one.title) == "What is read of the digit, and what leaks of the color"
+
+
+def test_numbers_in_words() -> None:
+    assert [amount(value) for value in (0, 0.00123456, -1.5, 999.6)] == ["0", "0.00123", "-1.50", "1,000"]
+    evaluation = {"accuracy": {"linear": measure(0.5), "knn": 0.3}}
+    assert look(evaluation, "accuracy.linear") == measure(0.5)
+    for path in ("accuracy", "accuracy.knn", "accuracy.linear.value", "accuracy.linear.low.value", "leakage.linear"):
+        assert look(evaluation, path) is None
 
 
 def test_several_condition_columns_fit_a_terminal_of_80() -> None:
