@@ -65,8 +65,8 @@ def test_table_shows_every_run_and_representation() -> None:
 def test_table_has_these_cells() -> None:
     mixed = {"accuracy": continuous(0.9, 0, 0)["accuracy"], "leakages": {"age": continuous(0, 0.3, 0.4)["leakage"], "site": {}}}
     runs = {
-        "first": {"encoder": continuous(0.928, 0.99, 0.999), "projection": mixed},
-        "second": {"how": 1, "encoder": categorical(0.7, 0.3)},
+        "first": {"how": 1, "encoder": continuous(0.928, 0.99, 0.999), "projection": mixed},
+        "second": {"encoder": categorical(0.7, 0.3)},
     }
     table = evaluation_table(runs)
     assert str(table.title) == "What is read of the label, and what leaks of each condition"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from cclk.evaluation.intervals import bootstrap, share_right
 from cclk.evaluation.nonlinear import fit_network
@@ -24,9 +24,10 @@ EXACT = Linear(np.eye(3, dtype=np.float32), np.zeros(3, np.float32), 0.0)
 @pytest.fixture(autouse=True)
 def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+    with threadpool_limits(2):
+        torch.set_num_threads(2)
+        yield
+        torch.set_num_threads(before)
 
 
 def test_threads_are_given_back_even_after_an_error() -> None:
@@ -39,6 +40,7 @@ def test_threads_are_given_back_even_after_an_error() -> None:
     with pytest.raises(KeyError):
         fail()
     assert torch.get_num_threads() == 2
+    assert {pool["num_threads"] for pool in threadpool_info()} == {2}
 
 
 @pytest.mark.parametrize(
