@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 
+from cclk import CclkWarning
+from cclk.condition import as_condition
 from cclk.kernels import RBF, Cosine, Delta, Kernel, Laplacian, Linear, Polynomial, Precomputed, Similarity
 
 AGE = np.array([30.0, 31.0, 60.0, 61.0])
@@ -42,7 +46,17 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: RBF(partners=0.5), "partners is 0.5"),
         (lambda: Polynomial(degree=0), "degree is 0"),
         (lambda: Polynomial(offset=-1), "offset is -1"),
+        (lambda: Polynomial(degree=2.5), "degree is 2.5"),
+        (lambda: Polynomial(offset=float("inf")), "offset is inf"),
+        (lambda: RBF(length_scale=float("inf")), "length_scale is inf"),
+        (lambda: RBF(partners=float("nan")), "partners is nan"),
         (lambda: -1 * RBF(), "positive number"),
+        (lambda: 0 * RBF(), "positive number, not by 0"),
+        (lambda: RBF() * float("inf"), "positive number, not by inf"),
+        (lambda: Precomputed(np.full((2, 2), np.nan)), "matrix has values that are NaN"),
+        (lambda: Precomputed(np.eye(3))(np.array([-1, 0])), "row numbers from 0 to 2"),
+        (lambda: Precomputed(np.eye(3))(np.zeros((2, 2))), "condition has 2 columns"),
+        (lambda: Precomputed(np.array([[1.0, 1e-3], [0.0, 1.0]])), "not symmetric"),
         (lambda: RBF("age").on("site"), "already looks at"),
         (lambda: Similarity(3), "function of two tensors"),
         (lambda: Precomputed(np.ones((2, 3))), "square matrix"),
@@ -92,6 +106,70 @@ def test_precomputed_takes_the_batchs_own_matrix_or_a_tables_rows() -> None:
     matrix = torch.tensor([[1.0, 0.3, 0.2], [0.3, 1.0, 0.4], [0.2, 0.4, 1.0]], dtype=torch.float64)
     torch.testing.assert_close(Precomputed()(matrix), matrix)
     torch.testing.assert_close(Precomputed(matrix)([2, 0]), matrix[[2, 0]][:, [2, 0]])
+
+
+def test_delta_compares_every_column() -> None:
+    """Three columns of two values: each of them can make the difference."""
+    values = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)] * 2)
+    expected = np.array([[float((a == b).all()) for b in values] for a in values])
+    np.testing.assert_array_equal(Delta()(values).numpy(), expected)
+    np.testing.assert_array_equal(Delta([0, 2])(values).numpy(), (Delta(0) * Delta(2))(values).numpy())
+    np.testing.assert_array_equal(Delta()(values[:3], values).numpy(), expected[:3])
+    assert Delta().feature_count(as_condition(values)) == 8
+
+
+@pytest.mark.parametrize("width", [32, 33, 200])
+def test_rbf_is_its_formula_at_any_width_and_offset(width: int) -> None:
+    """Wide conditions go through a matrix product, which a common offset or a coarse center must not make inexact."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=(30, width)) + 2.0**20
+    values[1] = values[0]
+    for a, b in ((values, values), (values[:7], values[7:])):
+        squares = ((a[:, None] - b[None]) ** 2).sum(axis=2)
+        np.testing.assert_allclose(RBF(length_scale=9.0)(a, b).numpy(), np.exp(-squares / 162), rtol=1e-8)
+    assert float(RBF(length_scale=9.0)(values).max()) <= 1
+
+
+def test_diagonals_of_more_rows_than_a_block() -> None:
+    values = torch.randn(600, 2, generator=torch.Generator().manual_seed(0)).double()
+    for kernel in (Linear(), Cosine(), Polynomial()):
+        torch.testing.assert_close(kernel.diagonal(as_condition(values)), kernel(values).diagonal())
+
+
+def test_defaults_of_kernels() -> None:
+    assert repr(Polynomial()) == "Polynomial(degree=3, offset=1)"
+    assert repr(Polynomial(degree=2.0, offset=0)) == "Polynomial(degree=2, offset=0)"  # type: ignore[arg-type]
+    assert repr(RBF()) == repr(RBF(partners=3)) == "RBF(length_scale='auto')"
+    assert repr(RBF(length_scale="median", partners=7)) == "RBF(length_scale='median')"
+    assert repr(RBF(partners=1)) == "RBF(length_scale='auto', partners=1)"
+    assert repr(RBF(length_scale="median").fit([0.0, 1.0, 3.0])) == "RBF(length_scale='median' -> 2)"
+    assert repr(Polynomial(0, degree=1) * 2) == "2 * Polynomial(0, degree=1, offset=1)"
+
+
+def test_a_kernel_warns_once_per_topic() -> None:
+    kernel = RBF()
+    with pytest.warns(CclkWarning, match="first"):
+        kernel.warn_once("one", "first")
+    kernel.warn_once("one", "again, which would be an error here")
+    with pytest.warns(CclkWarning, match="second"):
+        kernel.warn_once("two", "second")
+
+
+def test_precomputed_matrix_of_a_part_of_the_batch() -> None:
+    matrix = torch.tensor([[1.0, 0.3, 0.2], [0.3, 1.0, 0.4], [0.2, 0.4, 1.0]], dtype=torch.float64)
+    table = as_condition(matrix)
+    torch.testing.assert_close(Precomputed().evaluate(table.rows(slice(0, 2)), table), matrix[:2])
+    torch.testing.assert_close(Precomputed().evaluate(table.rows(slice(0, 2)), table.rows(slice(1, 3))), matrix[:2, 1:])
+    nearly = matrix + 1e-7 * torch.triu(torch.ones(3, 3))
+    torch.testing.assert_close(Precomputed()(100 * nearly), 100 * nearly)
+    assert Precomputed()(np.zeros((2, 2))).shape == (2, 2)
+
+
+def test_similarity_is_made_symmetric() -> None:
+    values = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
+    matrix = Similarity(lambda a, b: a + 3 * b.T)(values)
+    torch.testing.assert_close(matrix, 2 * (values[:, None] + values))
+    assert repr(Similarity(functools.partial(max))) == "Similarity(fn=partial)"
 
 
 def test_is_a_kernel_everywhere() -> None:
