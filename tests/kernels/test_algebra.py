@@ -136,6 +136,14 @@ def test_diagonals_of_more_rows_than_a_block() -> None:
         torch.testing.assert_close(kernel.diagonal(as_condition(values)), kernel(values).diagonal())
 
 
+def test_cosine_of_zeros_and_of_tiny_rows() -> None:
+    """Where the square of a norm underflows, a row counts as zeros: similar to nothing, and never beyond 1."""
+    values = torch.tensor([[0.0, 0.0], [1e-200, 0.0], [1e-140, 0.0], [3.0, 3.0]], dtype=torch.float64)
+    half = 0.5**0.5
+    expected = torch.tensor([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, half], [0, 0, half, 1]], dtype=torch.float64)
+    torch.testing.assert_close(Cosine()(values), expected)
+
+
 def test_defaults_of_kernels() -> None:
     assert repr(Polynomial()) == "Polynomial(degree=3, offset=1)"
     assert repr(Polynomial(degree=2.0, offset=0)) == "Polynomial(degree=2, offset=0)"  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ class Cosine(Leaf):
         return a.select(self.columns).shape[1]
 
     def features(self, a: Condition) -> Tensor:
-        return normalize(a.select(self.columns), eps=1e-300)
+        return normalize(a.select(self.columns), eps=1e-150)  # the square of a smaller norm underflows
 
 
 class Polynomial(Leaf):
