@@ -53,7 +53,9 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: -1 * RBF(), "positive number"),
         (lambda: 0 * RBF(), "positive number, not by 0"),
         (lambda: RBF() * float("inf"), "positive number, not by inf"),
-        (lambda: Precomputed(np.full((2, 2), np.nan)), "matrix has values that are NaN"),
+        (lambda: Precomputed(np.diag([1.0, np.nan])), "matrix has values that are NaN"),
+        (lambda: Precomputed(np.ones((2, 2, 2))), "matrix has shape .*square matrix"),
+        (lambda: Precomputed(np.ones(2)), "matrix has shape .*square matrix"),
         (lambda: Precomputed(np.eye(3))(np.array([-1, 0])), "row numbers from 0 to 2"),
         (lambda: Precomputed(np.eye(3))(np.zeros((2, 2))), "condition has 2 columns"),
         (lambda: Precomputed(np.array([[1.0, 1e-3], [0.0, 1.0]])), "not symmetric"),
@@ -61,7 +63,8 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: Similarity(3), "function of two tensors"),
         (lambda: Precomputed(np.ones((2, 3))), "square matrix"),
         (lambda: Precomputed(np.array([[1.0, 2.0], [0.0, 1.0]])), "not symmetric"),
-        (lambda: Precomputed()(np.ones((2, 3))), "square matrix"),
+        (lambda: Precomputed()(np.ones((2, 3))), "condition has shape .*square matrix"),
+        (lambda: Similarity(lambda a, b: torch.tensor([[1.0, torch.nan], [1.0, 1.0]]))([1, 2]), "NaN or infinite"),
         (lambda: Precomputed(np.eye(3))(np.array([0, 3])), "row numbers from 0 to 2"),
         (lambda: Precomputed(np.eye(3))(np.array([0.5, 1])), "row numbers"),
         (lambda: Delta("age")(AGE), "no column 'age'"),
@@ -106,6 +109,9 @@ def test_precomputed_takes_the_batchs_own_matrix_or_a_tables_rows() -> None:
     matrix = torch.tensor([[1.0, 0.3, 0.2], [0.3, 1.0, 0.4], [0.2, 0.4, 1.0]], dtype=torch.float64)
     torch.testing.assert_close(Precomputed()(matrix), matrix)
     torch.testing.assert_close(Precomputed(matrix)([2, 0]), matrix[[2, 0]][:, [2, 0]])
+    torch.testing.assert_close(Precomputed(matrix)([1, 1]), torch.ones(2, 2, dtype=torch.float64))
+    assert Precomputed(matrix)(np.zeros(0)).shape == (0, 0)
+    assert repr(Precomputed()) == "Precomputed()"
 
 
 def test_delta_compares_every_column() -> None:
@@ -168,15 +174,27 @@ def test_precomputed_matrix_of_a_part_of_the_batch() -> None:
     table = as_condition(matrix)
     torch.testing.assert_close(Precomputed().evaluate(table.rows(slice(0, 2)), table), matrix[:2])
     torch.testing.assert_close(Precomputed().evaluate(table.rows(slice(0, 2)), table.rows(slice(1, 3))), matrix[:2, 1:])
+    torch.testing.assert_close(Precomputed()(table.rows(slice(0, 2)), table), matrix[:2])
     nearly = matrix + 1e-7 * torch.triu(torch.ones(3, 3))
     torch.testing.assert_close(Precomputed()(100 * nearly), 100 * nearly)
     assert Precomputed()(np.zeros((2, 2))).shape == (2, 2)
+
+
+def test_precomputed_keeps_float64_without_gradient_and_forgives_rounding() -> None:
+    matrix = torch.eye(3, requires_grad=True)
+    found = Precomputed(matrix).evaluate(as_condition([0, 1]), as_condition([0, 1]))
+    assert (found.dtype, found.requires_grad) == (torch.float64, False)
+    for sign in (1, -1):
+        Precomputed(sign * np.array([[1e6, 0.0], [1.0, 1e6]]))  # symmetric to a millionth of its largest entry
+    assert repr(Precomputed(np.zeros((0, 0)))) == "Precomputed(matrix=<0 x 0>)"
 
 
 def test_similarity_is_made_symmetric() -> None:
     values = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
     matrix = Similarity(lambda a, b: a + 3 * b.T)(values)
     torch.testing.assert_close(matrix, 2 * (values[:, None] + values))
+    learned = torch.ones(1, requires_grad=True)
+    assert not Similarity(lambda a, b: learned * (a @ b.T))(values).requires_grad
     assert repr(Similarity(functools.partial(max))) == "Similarity(fn=partial)"
 
 

@@ -15,6 +15,7 @@ import cclk
 from cclk import conditional_weights, kernels
 from cclk.condition import as_condition
 from cclk.operator.solvers import solve
+from cclk.operator.weights import weigh
 
 
 def textbook(matrix: np.ndarray, ridge: float) -> np.ndarray:
@@ -80,6 +81,27 @@ def test_modes_equal_their_definitions(mode: str) -> None:
     np.testing.assert_allclose(conditional_weights(make(), z, 0.01, weights=mode).numpy(), expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["linear", "polynomial", "similarity"])
+def test_release_sets_every_diagonal_to_one(name: str) -> None:
+    make, formula = oracles.KERNELS[name]
+    z = oracles.condition(12, seed=4)
+    expected = oracles.weights(oracles.gram(formula, z), 0.3, "release", clipped=name == "similarity")
+    for solver in ("auto", "exact"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cclk.CclkWarning)
+            found = conditional_weights(make(), z, 0.3, solver, weights="release")
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="singular once its diagonal is set to 1"):
+        conditional_weights(kernels.Linear(), [1.0, 1.5], 0.5, weights="release")
+
+
+def test_an_indefinite_matrix_becomes_the_nearest_kernel() -> None:
+    matrix = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    with pytest.warns(cclk.CclkWarning, match=r"smallest eigenvalue -0\.8.*17\.4% of the total"):
+        found = conditional_weights(kernels.Precomputed(), matrix, 0.1)
+    np.testing.assert_allclose(found.numpy(), textbook(oracles.nearest_kernel(matrix), 0.1), atol=1e-12)
+
+
 def test_limits_of_the_ridge() -> None:
     """No ridge: everyone explains himself alone. A huge one: W is K / ridge."""
     z = torch.linspace(0, 10, 12).double()
@@ -104,6 +126,14 @@ def test_auto_tells_why() -> None:
     assert reason(kernels.RBF(length_scale=1), 100) == ("exact", "no explicit feature map, and 100 samples are few enough")
     assert reason(kernels.Polynomial(), 60, 12)[0] == "exact"
     assert reason(kernels.Delta(), 60)[1] == "groups of equal outcomes have a closed form"
+    # Features pay while they are at most a quarter of the samples, or few.
+    assert [reason(kernels.Linear(), *size)[0] for size in ((10, 32), (132, 33), (131, 33))] == ["features", "features", "exact"]
+    assert reason(kernels.Linear(), 131, 33)[1] == "33 explicit features, too many, and 131 samples are few enough"
+    z = as_condition(torch.randn(20))
+    for solver in ("features", "exact"):
+        assert (solve(kernels.Linear(), z, 0.1, solver).solver, solve(kernels.Linear(), z, 0.1, solver).reason) == (solver, "asked for")
+    assert solve(kernels.Linear(), z, 0.1, "nystrom").reason == "asked for: 256 landmarks keep 100% of the kernel's trace"
+    assert solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason == "asked for: 1 landmarks keep 100% of the kernel's trace"
 
 
 def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +170,50 @@ def test_too_small_a_ridge_is_raised_and_said() -> None:
     with pytest.warns(cclk.CclkWarning, match="ill-conditioned for ridge 1e-06"):
         weights = conditional_weights(kernel, z.double(), 1e-6, "exact")
     assert weights.isfinite().all()
+
+
+def test_what_no_ridge_can_help_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"cannot be factorised even with ridge .*Standardise its columns"):
+        conditional_weights(kernels.Polynomial(degree=9), torch.tensor([1e30, 1.0, -1e30]).double(), 1e-6, "exact")
+
+
+def test_landmarks_are_spread_over_the_batch() -> None:
+    """With as many landmarks as there are distinct values, spread evenly, nothing is lost."""
+    z = torch.arange(4.0).double().repeat_interleave(5)
+    kernel = kernels.RBF(length_scale=1.0)
+    exact = conditional_weights(kernel, z, 0.1, "exact")
+    torch.testing.assert_close(conditional_weights(kernel, z, 0.1, cclk.Nystrom(4)), exact, rtol=1e-9, atol=1e-9)
+
+
+def test_weights_have_the_dtype_of_the_condition() -> None:
+    kernel = kernels.RBF(length_scale=1.0)
+    assert conditional_weights(kernel, torch.randn(4)).dtype == torch.float32
+    assert conditional_weights(kernel, [1, 2, 3]).dtype == torch.float64
+    torch.testing.assert_close(
+        conditional_weights(kernel, [1, 2, 3]), conditional_weights(kernel, [1, 2, 3], 0.01, "auto", weights="paper")
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "counts_own", "dead_below"), [("loo", False, 1e-3), ("paper", True, 1e-6), ("release", False, 1e-6), ("nw", False, 1e-3)]
+)
+def test_what_is_said_of_the_weights(mode: str, counts_own: bool, dead_below: float) -> None:
+    found = weigh(kernels.RBF(length_scale=1.0), as_condition([1.0, 2.0, 9.0]), 0.01, "auto", mode, torch.float32)
+    assert (found.counts_own, found.dead_below, found.rows(0, 2).dtype) == (counts_own, dead_below, torch.float32)
+    assert found.solver == ("none" if mode == "nw" else "exact")
+    assert (found.operator is None) == (mode == "nw")
+
+
+@pytest.mark.parametrize("mode", ["loo", "paper", "release", "nw"])
+@pytest.mark.parametrize("kernel", [kernels.Delta(), kernels.Linear(), kernels.RBF(length_scale=1.0)])
+def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(kernel: kernels.Kernel, mode: str) -> None:
+    z = as_condition(torch.tensor([0.0, 1.0, 1.0, 2.0, 0.0, 3.0, 1.0]))
+    rows = weigh(kernel, z, 0.1, "auto", mode, torch.float64).rows
+    whole = rows(0, 7)
+    for start, stop in ((0, 3), (3, 6), (6, 7)):
+        torch.testing.assert_close(rows(start, stop), whole[start:stop])
+        rows(start, stop).fill_(9.0)
+        torch.testing.assert_close(rows(start, stop), whole[start:stop])
 
 
 @pytest.mark.parametrize(
