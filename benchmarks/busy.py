@@ -53,7 +53,7 @@ def images_per_second(arguments: list[str], steps: int) -> float:
         subprocess.run([sys.executable, *arguments, *options], check=True, env=environment)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     later = [line["images_per_second"] for line in lines[len(lines) // 2 :]]
-    return len(later) / sum(1 / speed for speed in later)
+    return float(len(later) / sum(1 / speed for speed in later))
 
 
 def main() -> None:

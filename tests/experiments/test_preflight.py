@@ -14,7 +14,6 @@ from cclk.cli.main import main
 from cclk.experiments import Cell, Claim, Experiment, pending
 from cclk.experiments.preflight import check_data, hours_without_gpu
 
-
 LONG = Cell("InfoNCE", "digits", {"method": "infonce", "encoder": "resnet50", "steps": 100_000_000})
 SHORT = Cell("InfoNCE", "digits", {"method": "infonce"})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cclk.report.view import RunView
 
-_ABOUT = ("version", "command")
+_ABOUT = ("version", "command", "threads")
 """Stored beside the settings, but no settings."""
 _LISTED = 5
 
@@ -26,7 +26,7 @@ class Group:
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings by their dotted names, values as text; without the version and the command.
+    """Nested settings by their dotted names, values as text; without what is stored beside them.
 
     >>> flatten({"optim": {"lr": 0.1}, "command": "cclk train"})
     {'optim.lr': '0.1'}
@@ -86,9 +86,10 @@ def differences(runs: Sequence[RunView]) -> list[str]:
 
 
 def _without_location(run: RunView) -> dict[str, str]:
-    """The settings but for where the data are: the fingerprint tells whether files of the same name hold the same."""
+    """The settings but for where the data are and how fast they were computed; the fingerprint identifies the data."""
     flat = flatten(run.settings)
-    flat.pop("data.data_dir", None)
+    for name in ("data.data_dir", "train.threads"):
+        flat.pop(name, None)
     if "data.dataset" in flat:
         flat["data.dataset"] = PurePath(flat["data.dataset"]).name
     return flat

@@ -40,6 +40,7 @@ from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, TENSORBOARD, Run, load_dataset, read_metrics
 from cclk.training.settings import Settings
 from cclk.training.signals import noted_signals
+from cclk.training.threads import SAMPLES, best_threads, computing_with
 from cclk.training.watch import Watch as Watch
 
 KEPT = 2
@@ -61,11 +62,13 @@ def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = 
         if notice and fabric.global_rank == 0:
             warn(notice)
         training = Training(settings, folder, quiet, fabric, watch, dataset)
+        threads = settings.train.threads or training.best_threads()
         if fabric.global_rank == 0:
-            about = {"version": cclk.__version__, "command": command, "data_fingerprint": fingerprint(dataset)}
+            about = {"version": cclk.__version__, "command": command, "data_fingerprint": fingerprint(dataset), "threads": threads}
             files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
         fabric.barrier()
-        return training.run()
+        with computing_with(threads):
+            return training.run()
     except BaseException:
         if fabric.global_rank == 0 and (training is None or not training.begun):
             before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS))
@@ -75,7 +78,9 @@ def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = 
 def resume(folder: Path, *, quiet: bool = False, watch: Watch | None = None) -> Run:
     """Go on from the newest checkpoint of a folder, or from the beginning if there is none yet."""
     run = Run(folder)
-    return Training(run.settings, folder, quiet, _launch(run.settings), watch, run.dataset).run()
+    training = Training(run.settings, folder, quiet, _launch(run.settings), watch, run.dataset)
+    with computing_with(run.about["threads"] or torch.get_num_threads()):
+        return training.run()
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -143,6 +148,16 @@ class Training:
         if writes:
             self._export()
         return Run(self.folder)
+
+    def best_threads(self) -> int:
+        """How many threads to train with; processes that share a machine have their share already."""
+        if self.fabric.world_size > 1:
+            return torch.get_num_threads()
+        x = self.dataset.train.x[torch.arange(min(SAMPLES, len(self.dataset.train)))]
+        if x.dtype != torch.uint8:
+            x = self.plain_network.inputs(x)
+        views = self.augmentation(x, _generator(self.settings.seed, 0, 0), first=0, of=len(x))
+        return best_threads(self.plain_network, views.to(self.fabric.device))
 
     def step(self, step: int) -> Tensor:
         """One whole step: load, augment, forward, loss, backward, update. Returns the loss, detached."""

@@ -29,6 +29,8 @@ from cclk.training.settings import CONDITIONAL, METHODS, Settings, SettingsError
 
 SETTINGS, METRICS, ENCODER, CHECKPOINTS = "settings.json", "metrics.jsonl", "encoder.safetensors", "checkpoints"
 TENSORBOARD = "tensorboard"
+ABOUT = ("version", "command", "data_fingerprint", "threads")
+"""What is kept in settings.json beside the settings."""
 
 
 def load_dataset(settings: Settings) -> Dataset:
@@ -51,7 +53,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         content = files.read_json(folder / SETTINGS)
-        self.about: dict[str, Any] = {key: content.pop(key, None) for key in ("version", "command", "data_fingerprint")}
+        self.about: dict[str, Any] = {key: content.pop(key, None) for key in ABOUT}
         self.settings = parse(content, str(folder / SETTINGS))
 
     @property

@@ -106,6 +106,9 @@ class TrainSettings(Section):
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="of the network's inner products; bfloat16 is faster where processor or GPU support it; weights stay float32"
     )
+    threads: int | None = Field(
+        None, ge=1, description="threads to compute with; default: all cores, or fewer if a short measurement says that is faster"
+    )
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
     devices: int = Field(1, ge=1, description="processes on this machine")

@@ -19,7 +19,11 @@ from torch import Tensor, nn
 _ROUNDS = 3
 _GAIN = 1.25
 """How many times faster fewer threads must be to be chosen: a measurement this short is noisy."""
-_SAMPLES = 64
+SAMPLES = 64
+"""At most this many samples are used to measure."""
+_SECONDS = 0.2
+"""About how long a measured step may take: a large network is measured on fewer samples."""
+_LEAST = 4
 
 
 @contextmanager
@@ -42,18 +46,26 @@ def best_threads(network: nn.Module, samples: Tensor) -> int:
     if most == 1 or "OMP_NUM_THREADS" in os.environ or samples.is_cuda:
         return most
     # A copy, and no random state: the run that follows must not depend on what was measured.
-    trial, batch = copy.deepcopy(network), samples[:_SAMPLES]
+    trial, batch = copy.deepcopy(network), samples[:_LEAST]
     with torch.random.fork_rng(devices=[]):
 
-        def step() -> None:
+        def step() -> float:
+            began = time.perf_counter()
             trial.zero_grad()
             trial(batch).square().mean().backward()
+            return time.perf_counter() - began
 
+        step()  # the first one allocates
+        batch = samples[: min(max(_LEAST, int(_LEAST * _SECONDS / step())), SAMPLES)]
         return fastest(step, most)
 
 
-def fastest(step: Callable[[], object], most: int, clock: Callable[[], float] = time.perf_counter) -> int:
-    """The number of threads, halved from `most` on, with which a step is fastest; `most` unless fewer are clearly faster."""
+def fastest(step: Callable[[], float], most: int) -> int:
+    """The number of threads, halved from `most` on, with which a step is fastest; `most` unless fewer are clearly faster.
+
+    Args:
+        step: Takes a step and returns its seconds.
+    """
     candidates = [most]
     while candidates[-1] > 1:
         candidates.append(candidates[-1] // 2)
@@ -61,9 +73,8 @@ def fastest(step: Callable[[], object], most: int, clock: Callable[[], float] = 
     for place in range(_ROUNDS + 1):
         for threads in candidates:
             with computing_with(threads):
-                began = clock()
-                step()
-                if place:  # the first round warms up
-                    best[threads] = min(best[threads], clock() - began)
+                seconds = step()
+            if place:  # the first round warms up
+                best[threads] = min(best[threads], seconds)
     quickest = min(candidates, key=lambda threads: best[threads])
     return quickest if best[most] > _GAIN * best[quickest] else most
