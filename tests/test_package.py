@@ -39,6 +39,7 @@ def test_names_are_imported_when_they_are_used() -> None:
     assert run("import sys, cclk; print('torch' in sys.modules, cclk.__version__ != '')") == "False True\n"
     assert run("import cclk; print(cclk.kernels.RBF(length_scale=2.0))").startswith("RBF(")
     assert run("import cclk; print(cclk.functional.info_nce.__name__, cclk.ConditionalEncoder.__name__)") == "info_nce ConditionalEncoder\n"
+    assert run("import cclk; print(cclk.losses.FairCCLK is cclk.FairCCLK, cclk.operator.diagnose is cclk.diagnose)") == "True True\n"
     assert run("from cclk import *; print(FairCCLK.__name__, kernels.RBF.__name__)") == "FairCCLK RBF\n"
     assert run("import cclk; print({*cclk.__all__, 'ConditionalEncoder', '__version__'} <= {*dir(cclk)})") == "True\n"
     assert run("import cclk; print(hasattr(cclk, 'FairCLK'))") == "False\n"

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cclk.extras import needed_for
 
 if TYPE_CHECKING:
+    from cclk import condition as condition
     from cclk import functional, kernels
+    from cclk import losses as losses
+    from cclk import notices as notices
+    from cclk import operator as operator
     from cclk.estimator import ConditionalEncoder as ConditionalEncoder
     from cclk.losses import FairCCLK, FairInfoNCE, HardNegCCLK, HardNegInfoNCE, InfoNCE, WeaklySupCCLK, WeaklySupInfoNCE
     from cclk.notices import CclkWarning
@@ -47,6 +51,8 @@ _HOMES = {
     "estimator": ("ConditionalEncoder",),
 }
 """The module of each public name."""
+_MODULES = ("condition", "functional", "kernels", "losses", "notices", "operator")
+"""What `import cclk` alone makes available: the loss library."""
 
 
 def load(run: str | os.PathLike[str]) -> TrainedEncoder:
@@ -65,7 +71,7 @@ def load(run: str | os.PathLike[str]) -> TrainedEncoder:
 if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name: str) -> Any:
-        if name in ("functional", "kernels"):
+        if name in _MODULES:
             return importlib.import_module(f"cclk.{name}")
         for module, names in _HOMES.items():
             if name in names:
@@ -75,4 +81,4 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
         raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *_HOMES["estimator"]})
+        return sorted({*globals(), *__all__, *_MODULES, *_HOMES["estimator"]})
