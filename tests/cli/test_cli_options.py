@@ -100,7 +100,7 @@ def test_train_wants_to_know_on_what(tmp_path: Path, capsys: pytest.CaptureFixtu
 )  # fmt: skip
 def test_an_unknown_option_names_the_one_that_was_meant(option: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = said(capsys, "train", option, "1")
-    assert told == f"cclk: cclk train has no option {option.partition('=')[0]}: did you mean {meant}?\n"
+    assert told == f"cclk: train has no option {option.partition('=')[0]}: did you mean {meant}?\n"
 
 
 def test_options_that_are_not_needed_say_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,12 +110,12 @@ def test_options_that_are_not_needed_say_so(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_unknown_options_of_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "cclk check has no option --conditon: did you mean --condition?" in said(capsys, "check", "--conditon", "age")
-    assert "cclk sweep has no option --presets: did you mean --preset?" in said(capsys, "sweep", "--presets", "x")
+    assert "cclk: check has no option --conditon: did you mean --condition?" in said(capsys, "check", "--conditon", "age")
+    assert "cclk: sweep has no option --presets: did you mean --preset?" in said(capsys, "sweep", "--presets", "x")
     told = said(capsys, "embed", "run", "x.csv", "--out", "e.npz", "--bs", "3")
-    assert "cclk embed has no option --bs: did you mean --batch-size?" in told
-    assert "cclk report has no option --colour: cclk report --help lists them" in said(capsys, "report", "run", "--colour", "red")
-    assert "cclk train has no option --zzz: cclk train --help-all lists them" in said(capsys, "train", "--zzz", "1")
+    assert "cclk: embed has no option --bs: did you mean --batch-size?" in told
+    assert "cclk: report has no option --colour: --help lists all of them" in said(capsys, "report", "run", "--colour", "red")
+    assert "cclk: train has no option --zzz: --help-all lists all of them" in said(capsys, "train", "--zzz", "1")
 
 
 def test_arguments_too_many(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def unknown_option(error: UnknownOptionError) -> str:
     option = (error.token.keyword or error.token.value).partition("=")[0]
     word = option.lstrip("-").rpartition(".")[2]
     known = [name.removeprefix("--") for argument in error.argument_collection for name in argument.names if name.startswith("--")]
-    command = " ".join(["cclk", *(error.command_chain or ())])
+    command = " ".join(error.command_chain or ["cclk"])
     positive = word.removeprefix("no-")
     if word in _INSTEAD and "devices" in known:
         meant = _INSTEAD[word]
@@ -108,5 +108,5 @@ def unknown_option(error: UnknownOptionError) -> str:
     elif found := similar(word, known):
         meant = f"did you mean {' or '.join(f'--{name}' for name in found)}?"
     else:
-        meant = f"{command} {'--help-all' if 'devices' in known else '--help'} lists them"
+        meant = f"{'--help-all' if 'devices' in known else '--help'} lists all of them"
     return f"{command} has no option {option}: {meant}"
