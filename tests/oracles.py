@@ -37,6 +37,14 @@ KERNELS: dict[str, tuple[Callable[[], kernels.Kernel], Formula]] = {
         lambda: kernels.Delta(3) * kernels.RBF([0, 1, 2], length_scale=2.0),
         lambda a, b: float(a[3] == b[3]) * math.exp(-sum((a[:3] - b[:3]) ** 2) / 8),
     ),
+    "sum of feature maps": (
+        lambda: 2 * kernels.Linear([0, 1]) + kernels.Polynomial(2, degree=2, offset=0.5),
+        lambda a, b: 2 * float(sum(a[:2] * b[:2])) + (float(a[2] * b[2]) + 0.5) ** 2,
+    ),
+    "product of feature maps": (
+        lambda: kernels.Linear([0, 1]) * kernels.Polynomial(2, degree=1, offset=0.5),
+        lambda a, b: float(sum(a[:2] * b[:2])) * (float(a[2] * b[2]) + 0.5),
+    ),
     "similarity": (lambda: kernels.Similarity(band, columns=[0, 1]), lambda a, b: float(1 - sum((a[:2] - b[:2]) ** 2) / 4)),
 }
 

@@ -21,6 +21,7 @@ def test_prints_like_algebra() -> None:
     kernel = Delta("site") * (RBF("age", length_scale=2) + 0.5 * Linear(["dose", 3]))
     assert repr(kernel) == "Delta('site') * (RBF('age', length_scale=2) + 0.5 * Linear(['dose', 3]))"
     assert repr(2 * (Cosine() + Delta())) == "2 * (Cosine() + Delta())"
+    assert repr(Cosine() + (Delta() + Linear())) == "Cosine() + Delta() + Linear()"
     assert repr(Polynomial(degree=2)) == "Polynomial(degree=2, offset=1)"
     assert repr(Similarity(abs)) == "Similarity(fn=abs)"
     assert repr(Precomputed(np.eye(3))) == "Precomputed(matrix=<3 x 3>)"
@@ -32,6 +33,7 @@ def test_columns_by_name_and_by_number() -> None:
     plain = np.stack([AGE, SITE], axis=1)
     torch.testing.assert_close((Delta(1) * RBF(0, length_scale=1.0))(plain), by_name)
     torch.testing.assert_close((Delta() * RBF(length_scale=1.0)).on("age")(TABLE), (Delta("age") * RBF("age", length_scale=1.0))(TABLE))
+    torch.testing.assert_close(RBF(length_scale=1.0).on("age")(TABLE), RBF("age", length_scale=1.0)(TABLE))
     torch.testing.assert_close(Linear("face")(TABLE), Linear()(TABLE["face"]))
     torch.testing.assert_close(Linear(slice(0, 1))(plain), Linear([0])(plain))
     torch.testing.assert_close(Linear(-1)(plain), Linear(1)(plain))
@@ -74,6 +76,7 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: Delta()({"a": [1, 2], "b": [1]}), "differ in length"),
         (lambda: Delta()({}), "empty mapping"),
         (lambda: Delta()(np.ones((2, 2, 2))), r"\(n,\) or \(n, k\)"),
+        (lambda: Delta()([1.0], [float("nan")]), "b has 1 values"),
         (lambda: Delta()({"age": [1.0, float("nan")]}), r"a\['age'\] has 1 values.*row 1"),
         (lambda: Delta()(torch.tensor([[0.0, 1.0], [float("inf"), 0.0]])), "row 1, column 0"),
         (lambda: Similarity(lambda a, b: a)(AGE), "returned shape"),
@@ -196,6 +199,25 @@ def test_similarity_is_made_symmetric() -> None:
     learned = torch.ones(1, requires_grad=True)
     assert not Similarity(lambda a, b: learned * (a @ b.T))(values).requires_grad
     assert repr(Similarity(functools.partial(max))) == "Similarity(fn=partial)"
+
+
+def test_only_what_is_made_of_kernels_alone_is_one() -> None:
+    similarity = Similarity(lambda a, b: a + b.T)
+    for combined in (RBF() + similarity, similarity * RBF(), 2 * (RBF() + similarity)):
+        assert not combined.positive_definite
+    assert (RBF() + 2 * Delta() * Linear()).positive_definite
+
+
+def test_only_products_of_categories_have_groups_and_only_feature_maps_combine() -> None:
+    table = as_condition(np.array([[0, 0, 0.3], [0, 1, 0.2], [1, 0, 0.1], [0, 1, 0.9]]))
+    groups = (Delta(0) * Delta(1)).groups(table)
+    assert groups is not None
+    assert (groups[:, None] == groups).tolist() == Delta([0, 1])(table).bool().tolist()
+    for kernel in (Delta(0) * Linear(2), Linear(2) * Delta(0), Delta(0) + Delta(1), 2 * Delta(0)):
+        assert kernel.groups(table) is None
+        assert kernel.feature_count(table) == kernel.features(table).shape[1]
+    for kernel in (Delta(0) * RBF(2), RBF(2) * Delta(0), Delta(0) + RBF(2), RBF(2) + Delta(0)):
+        assert kernel.feature_count(table) is None
 
 
 def test_is_a_kernel_everywhere() -> None:

@@ -131,6 +131,9 @@ def test_fitted_state_travels() -> None:
     assert "-> " in repr(twin)
     with pytest.raises(ValueError, match="belongs to another kernel"):
         Delta("a").load_state(kernel.state())
+    for place in ("1", "2"):
+        with pytest.raises(ValueError, match=f"no length scale to be fitted at place {place}"):
+            RBF("a").load_state({"0": 1.0, place: 1.0})
 
 
 def test_only_fitted_scales_are_state() -> None:
@@ -152,6 +155,16 @@ def test_an_unfitted_kernel_fits_itself_and_says_so() -> None:
         RBF().fit([1.0])
     with pytest.raises(ValueError, match="batch_size is 1"):
         RBF().fit([1.0, 2.0], batch_size=1)
+
+
+def test_batch_size_of_a_fit() -> None:
+    """256 unless said otherwise; a kernel that fits itself takes the size of the batch it meets."""
+    values = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
+    assert RBF().fit(values).scaled_by() == RBF().fit(values, 256).scaled_by() != RBF().fit(values, 257).scaled_by()
+    kernel = RBF()
+    with pytest.warns(CclkWarning, match="was not fitted"):
+        kernel(values)
+    assert kernel.scaled_by() == RBF().fit(values, 600).scaled_by() != RBF().fit(values).scaled_by()
 
 
 def test_fitting_is_repeatable() -> None:
