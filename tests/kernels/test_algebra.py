@@ -131,12 +131,19 @@ def test_delta_compares_every_column() -> None:
 def test_rbf_is_its_formula_at_any_width_and_offset(width: int) -> None:
     """Wide conditions go through a matrix product, which a common offset or a coarse center must not make inexact."""
     random = np.random.default_rng(0)
-    values = random.normal(size=(30, width)) + 2.0**20
+    values = random.normal(size=(30, width)) + 2.0**20 * (-1.0) ** np.arange(width)
     values[1] = values[0]
     for a, b in ((values, values), (values[:7], values[7:])):
         squares = ((a[:, None] - b[None]) ** 2).sum(axis=2)
         np.testing.assert_allclose(RBF(length_scale=9.0)(a, b).numpy(), np.exp(-squares / 162), rtol=1e-8)
     assert float(RBF(length_scale=9.0)(values).max()) <= 1
+
+
+@pytest.mark.parametrize("kernel", [RBF(length_scale=1e-3), Laplacian(length_scale=1e-3)])
+def test_neighbors_far_from_the_mean_are_told_apart(kernel: Kernel) -> None:
+    """Distances are taken by differences, not from expanded squares, which would cancel."""
+    expected = {RBF: np.exp(-0.5), Laplacian: np.exp(-1.0)}[type(kernel)]
+    assert float(kernel([0.0, 1e6, 1e6 + 1e-3])[1, 2]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_diagonals_of_more_rows_than_a_block() -> None:
