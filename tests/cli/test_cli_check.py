@@ -42,7 +42,7 @@ def test_good_data_end_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ):
         assert words in told
     assert "there is no label" in told
-    assert "in a batch of 32 the median anchor is compared with" in told
+    assert "in a batch of 32 the median anchor has" in told
     assert "training lenet5 will take about" in told
     assert "--grey" not in told
     assert "!!" not in told

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from cclk.cli.start import wait_passively
+from cclk.cli.start import is_busy, wait_passively
 from cclk.training import engine, threads
 from cclk.training.settings import load
 
@@ -73,6 +73,16 @@ def test_the_command_line_lets_threads_sleep_while_they_wait(monkeypatch: pytest
     monkeypatch.setenv("GOMP_SPINCOUNT", "5")
     wait_passively()
     assert "OMP_WAIT_POLICY" not in os.environ, "what the user has set holds"
+
+
+def test_a_busy_machine_is_noticed() -> None:
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        assert is_busy(samples=15)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def test_the_policy_is_set_before_torch_is_imported() -> None:
