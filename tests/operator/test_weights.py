@@ -99,6 +99,25 @@ def test_release_sets_every_diagonal_to_one(name: str) -> None:
         conditional_weights(kernels.Linear(), [1.0, 1.5], 0.5, weights="release")
 
 
+def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
+    matrix = torch.tensor([[2.0, 0.9, -0.9], [0.9, 3.0, 0.9], [-0.9, 0.9, 2.0]], dtype=torch.float64)
+    before = matrix.clone()
+    for kernel, z in ((kernels.Precomputed(), matrix), (kernels.Precomputed(matrix), torch.arange(3))):
+        with pytest.warns(cclk.CclkWarning, match="clipped to zero"):
+            found = conditional_weights(kernel, z, 0.3, weights="release")
+        np.testing.assert_allclose(found.numpy(), oracles.weights(before.numpy(), 0.3, "release", clipped=True), atol=1e-10)
+        assert torch.equal(matrix, before)
+    solution = solve(kernels.Linear(), as_condition([1.0, 2.0]), 0.3, unit_diagonal=True)
+    assert (solution.solver, solution.reason) == ("exact", "the release's unit diagonal has no feature map")
+
+
+def test_an_unfitted_kernel_is_fitted() -> None:
+    kernel = kernels.RBF()
+    with pytest.warns(cclk.CclkWarning, match="was not fitted"):
+        conditional_weights(kernel, torch.arange(9.0))
+    assert kernel.is_fitted
+
+
 def test_release_cuts_weights_below_a_millionth() -> None:
     """Two samples of similarity e have a weight of about e / 4 at ridge 1."""
     for similarity, weight in ((6e-6, 1.5e-6), (2e-6, 0.0)):
@@ -144,6 +163,8 @@ def test_auto_tells_why() -> None:
     z = as_condition(torch.randn(20))
     for solver in ("features", "exact"):
         assert (solve(kernels.Linear(), z, 0.1, solver).solver, solve(kernels.Linear(), z, 0.1, solver).reason) == (solver, "asked for")
+    assert solve(kernels.Linear(), z, 0.1, "nystrom").solver == "nystrom"
+    assert solve(kernels.Delta(), z, 0.1).solver == "features"
     assert solve(kernels.Linear(), z, 0.1, "nystrom").reason == "asked for: 256 landmarks keep 100% of the kernel's trace"
     assert solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason == "asked for: 1 landmarks keep 100% of the kernel's trace"
 
@@ -151,11 +172,13 @@ def test_auto_tells_why() -> None:
 def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cclk.operator.solvers, "EXACT_UP_TO", 100)
     monkeypatch.setattr(cclk.operator.solvers, "LANDMARKS", 30)
+    assert [reason(kernels.RBF(length_scale=5), size)[0] for size in (100, 101)] == ["exact", "nystrom"]
     solver, why = reason(kernels.RBF(length_scale=5), 400)
     assert (solver, "30 landmarks keep 100% of the kernel's trace" in why) == ("nystrom", True)
     solver, why = reason(kernels.RBF(length_scale=0.05), 400)
     assert (solver, "too little" in why) == ("exact", True)
     monkeypatch.setattr(cclk.operator.solvers, "FALL_BACK_UP_TO", 200)
+    assert reason(kernels.RBF(length_scale=0.05), 200)[0] == "exact"
     with pytest.warns(cclk.CclkWarning, match="weights='nw'"):
         assert reason(kernels.RBF(length_scale=0.05), 400)[0] == "nystrom"
 
@@ -197,6 +220,17 @@ def test_landmarks_are_spread_over_the_batch() -> None:
     torch.testing.assert_close(conditional_weights(kernel, z, 0.1, cclk.Nystrom(4)), exact, rtol=1e-9, atol=1e-9)
 
 
+def test_landmarks_tell_how_much_they_keep() -> None:
+    for scale in (1.0, 1e-3):
+        z = as_condition(scale * torch.eye(2).double().repeat(5, 1))
+        assert "keep 50% of" in solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason
+
+
+def test_rounding_is_not_called_indefinite() -> None:
+    values = torch.randn(40, 2, generator=torch.Generator().manual_seed(0)).double()
+    conditional_weights(kernels.Precomputed(), 1e6 * values @ values.T, 0.1)
+
+
 def test_weights_have_the_dtype_of_the_condition() -> None:
     kernel = kernels.RBF(length_scale=1.0)
     assert conditional_weights(kernel, torch.randn(4)).dtype == torch.float32
@@ -233,6 +267,7 @@ def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(kernel: kernels.Kern
     [
         ({"ridge": 0}, "ridge is 0"),
         ({"ridge": float("nan")}, "ridge is nan"),
+        ({"ridge": float("inf")}, "ridge is inf"),
         ({"solver": "cg"}, "solver is 'cg'"),
         ({"weights": "raw"}, "weights is 'raw'"),
         ({"solver": "features"}, "no explicit feature map"),
