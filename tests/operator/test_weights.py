@@ -226,6 +226,13 @@ def test_landmarks_tell_how_much_they_keep() -> None:
         assert "keep 50% of" in solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason
 
 
+@pytest.mark.parametrize(("z", "kept"), [([0.0] * 6, "keep 100% of"), ([0.0, 1.0], "keep 0% of")])
+def test_landmarks_that_are_similar_to_nothing_give_no_weights(z: list[float], kept: str) -> None:
+    solution = solve(kernels.Linear(), as_condition(z), 0.1, cclk.Nystrom(1))
+    assert kept in solution.reason
+    assert not solution.operator.with_rows_scaled(None, torch.float64)(0, len(z)).any()
+
+
 def test_rounding_is_not_called_indefinite() -> None:
     values = torch.randn(40, 2, generator=torch.Generator().manual_seed(0)).double()
     conditional_weights(kernels.Precomputed(), 1e6 * values @ values.T, 0.1)

@@ -204,7 +204,7 @@ def _cholesky(matrix: Tensor, ridge: float, kernel: Kernel) -> tuple[Tensor, flo
         shifted = matrix.clone()
         shifted.diagonal().add_(raised)
         factor, failure = torch.linalg.cholesky_ex(shifted)
-        if int(failure) == 0 and math.isfinite(float(factor[-1, -1])):  # what is not finite spreads to the last entry
+        if int(failure) == 0 and math.isfinite(float(factor[-1:, -1:].sum())):  # what is not finite spreads to the last entry, if any
             if raised > ridge:
                 kernel.warn_once(
                     "ill-conditioned",
