@@ -17,6 +17,8 @@ import cclk
 from cclk import functional, kernels
 from cclk.losses.base import ContrastiveLoss
 
+NAN, INF = float("nan"), float("inf")
+
 #: name -> (module, function, arguments of the function). Every call takes a condition, as categories.
 LOSSES: dict[str, tuple[Callable[..., ContrastiveLoss], Callable[..., Tensor]]] = {
     "InfoNCE": (cclk.InfoNCE, lambda x, y, z, **o: functional.info_nce(x, y, **o)),
@@ -133,6 +135,24 @@ def test_under_autocast_it_computes_in_float32(name: str) -> None:
     assert layer.weight.grad.isfinite().all()
 
 
+def test_autocast_does_not_reach_the_weights() -> None:
+    """An operator in factors is a float32 product, which autocast would otherwise do in bfloat16."""
+    x, y, _ = batch(dtype=torch.float32)
+    z = torch.randn(24, 3, generator=torch.Generator().manual_seed(1))
+    loss = cclk.FairCCLK(kernels.Cosine())
+    plain = loss(x, y, z)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(loss(x, y, z), plain)
+
+
+@every_loss
+def test_two_samples_are_enough(name: str) -> None:
+    x, y, _ = batch(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cclk.CclkWarning)  # a constant condition conditions on nothing
+        assert LOSSES[name][0]()(x, y, torch.zeros(2)).isfinite()
+
+
 @every_loss
 def test_copies_prints_and_rejects(name: str) -> None:
     make = LOSSES[name][0]
@@ -141,12 +161,9 @@ def test_copies_prints_and_rejects(name: str) -> None:
     assert torch.equal(twin(*batch()), loss(*batch()))
     assert "temperature=0.2" in repr(loss)
     assert "views='all'" in repr(loss)
-    for wrong in ({"temperature": 0}, {"temperature": -1}, {"views": "both"}, {"reduction": "max"}):
+    for wrong in ({"temperature": 0}, {"temperature": INF}, {"temperature": -1}, {"views": "both"}, {"reduction": "max"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make(**wrong)
-
-
-NAN, INF = float("nan"), float("inf")
 
 
 def spoil(tensor: Tensor, value: float) -> Tensor:
@@ -167,6 +184,7 @@ def test_mistakes_name_the_argument(name: str) -> None:
         ((x[:0], y[:0], z[:0]), {}, "^x has 0 rows.*at least 2"),
         ((x, y[:, :3], z), {}, "^y has width 3 but x has 6"),
         ((x[0], y[0], z), {}, "^x has shape"),
+        ((x[:, :0], y[:, :0], z), {}, r"^x has shape \(24, 0\)"),
         ((x.long(), y, z), {}, "^x has dtype"),
         ((x.numpy(), y, z), {}, "^x is a ndarray"),
         ((x, y, z), {"support": x}, "^support must be a pair"),
