@@ -107,6 +107,7 @@ def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> Non
     }
     expected = bootstrap(measures, 30, 4)
     how = found.pop("how")
+    assert set(found) == {"accuracy", "leakage"}
     assert leaves(found) == {name: pytest.approx(interval) for name, interval in expected.items()}
     assert how == {
         "validation_from": "its own split",
