@@ -100,7 +100,7 @@ def test_methods_without_a_condition(method: str, table: Path, tmp_path: Path, c
     assert set(found["encoder"]) == {"accuracy", "how"}
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
     page = (tmp_path / "page.html").read_text().partition("<script")[0]
-    assert f"{out.name} has kind accuracy" in page
+    assert f"the features of {out.name} predict the kind with" in page
     assert "leak" not in page.lower()
     assert "condition" not in page.replace("condition_scale", "").replace("no condition", "").partition("What the features tell")[2]
 
