@@ -28,21 +28,21 @@ KERNELS: dict[str, tuple[Callable[[], kernels.Kernel], Formula]] = {
     "cosine": (lambda: kernels.Cosine(), lambda a, b: float(sum(a * b) / math.sqrt(sum(a * a) * sum(b * b)))),
     "polynomial": (lambda: kernels.Polynomial(degree=3, offset=0.5), lambda a, b: float(sum(a * b) + 0.5) ** 3),
     "polynomial without offset": (lambda: kernels.Polynomial(degree=2, offset=0.0), lambda a, b: float(sum(a * b)) ** 2),
-    "delta": (lambda: kernels.Delta(3), lambda a, b: float(a[3] == b[3])),
+    "delta": (lambda: kernels.Delta([3]), lambda a, b: float(a[3] == b[3])),
     "sum": (
-        lambda: kernels.Linear([0, 1]) + 0.5 * kernels.RBF(2, length_scale=0.4),
+        lambda: kernels.Linear([0, 1]) + 0.5 * kernels.RBF([2], length_scale=0.4),
         lambda a, b: float(sum(a[:2] * b[:2])) + 0.5 * math.exp(-((a[2] - b[2]) ** 2) / (2 * 0.4**2)),
     ),
     "product": (
-        lambda: kernels.Delta(3) * kernels.RBF([0, 1, 2], length_scale=2.0),
+        lambda: kernels.Delta([3]) * kernels.RBF([0, 1, 2], length_scale=2.0),
         lambda a, b: float(a[3] == b[3]) * math.exp(-sum((a[:3] - b[:3]) ** 2) / 8),
     ),
     "sum of feature maps": (
-        lambda: 2 * kernels.Linear([0, 1]) + kernels.Polynomial(2, degree=2, offset=0.5),
+        lambda: 2 * kernels.Linear([0, 1]) + kernels.Polynomial([2], degree=2, offset=0.5),
         lambda a, b: 2 * float(sum(a[:2] * b[:2])) + (float(a[2] * b[2]) + 0.5) ** 2,
     ),
     "product of feature maps": (
-        lambda: kernels.Linear([0, 1]) * kernels.Polynomial(2, degree=1, offset=0.5),
+        lambda: kernels.Linear([0, 1]) * kernels.Polynomial([2], degree=1, offset=0.5),
         lambda a, b: float(sum(a[:2] * b[:2])) * (float(a[2] * b[2]) + 0.5),
     ),
     "similarity": (lambda: kernels.Similarity(band, columns=[0, 1]), lambda a, b: float(1 - sum((a[:2] - b[:2]) ** 2) / 4)),

@@ -31,18 +31,21 @@ def test_prints_like_algebra() -> None:
 def test_columns_by_name_and_by_number() -> None:
     by_name = (Delta("site") * RBF("age", length_scale=1.0))(TABLE)
     plain = np.stack([AGE, SITE], axis=1)
-    torch.testing.assert_close((Delta(1) * RBF(0, length_scale=1.0))(plain), by_name)
+    torch.testing.assert_close((Delta([1]) * RBF([0], length_scale=1.0))(plain), by_name)
     torch.testing.assert_close((Delta() * RBF(length_scale=1.0)).on("age")(TABLE), (Delta("age") * RBF("age", length_scale=1.0))(TABLE))
     torch.testing.assert_close(RBF(length_scale=1.0).on("age")(TABLE), RBF("age", length_scale=1.0)(TABLE))
     torch.testing.assert_close(Linear("face")(TABLE), Linear()(TABLE["face"]))
     torch.testing.assert_close(Linear(slice(0, 1))(plain), Linear([0])(plain))
-    torch.testing.assert_close(Linear(-1)(plain), Linear(1)(plain))
+    torch.testing.assert_close(Linear([-1])(plain), Linear([1])(plain))
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RBF(0.5), "RBF.*names columns"),
+        (lambda: RBF(0.5), r"^RBF\(0.5\): a bare number is ambiguous; write RBF\(length_scale=0.5 or columns=\[0\]\)$"),
+        (lambda: RBF(1), r"length_scale=1 or columns=\[1\]"),
+        (lambda: Delta(3), r"^Delta\(3\): a bare number is ambiguous; write Delta\(columns=\[3\]\)$"),
+        (lambda: RBF() + -1, "Constant.*positive"),
         (lambda: RBF(length_scale=0), "length_scale is 0"),
         (lambda: RBF(length_scale="mean"), "'auto' or 'median'"),
         (lambda: RBF(partners=0.5), "partners is 0.5"),
@@ -71,7 +74,7 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: Precomputed(np.eye(3))(np.array([0.5, 1])), "row numbers"),
         (lambda: Delta("age")(AGE), "no column 'age'"),
         (lambda: Delta("sex")(TABLE), "no column 'sex'.*'age', 'site', 'face'"),
-        (lambda: Delta(7)(AGE), "no column 7"),
+        (lambda: Delta([7])(AGE), "no column 7"),
         (lambda: Delta()(np.array(["a", "b"])), "a holds text.*numpy.unique"),
         (lambda: Delta()({"a": [1, 2], "b": [1]}), "differ in length"),
         (lambda: Delta()({}), "empty mapping"),
@@ -103,8 +106,6 @@ def test_two_tables_are_compared_column_by_column() -> None:
 
 def test_only_kernels_and_numbers_combine() -> None:
     with pytest.raises(TypeError):
-        RBF() + 1  # type: ignore[operator]
-    with pytest.raises(TypeError):
         RBF() * "age"  # type: ignore[operator]
 
 
@@ -122,7 +123,7 @@ def test_delta_compares_every_column() -> None:
     values = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)] * 2)
     expected = np.array([[float((a == b).all()) for b in values] for a in values])
     np.testing.assert_array_equal(Delta()(values).numpy(), expected)
-    np.testing.assert_array_equal(Delta([0, 2])(values).numpy(), (Delta(0) * Delta(2))(values).numpy())
+    np.testing.assert_array_equal(Delta([0, 2])(values).numpy(), (Delta([0]) * Delta([2]))(values).numpy())
     np.testing.assert_array_equal(Delta()(values[:3], values).numpy(), expected[:3])
     assert Delta().feature_count(as_condition(values)) == 8
 
@@ -167,7 +168,7 @@ def test_defaults_of_kernels() -> None:
     assert repr(RBF(length_scale="median", partners=7)) == "RBF(length_scale='median')"
     assert repr(RBF(partners=1)) == "RBF(length_scale='auto', partners=1)"
     assert repr(RBF(length_scale="median").fit([0.0, 1.0, 3.0])) == "RBF(length_scale='median' -> 2)"
-    assert repr(Polynomial(0, degree=1) * 2) == "2 * Polynomial(0, degree=1, offset=1)"
+    assert repr(Polynomial([0], degree=1) * 2) == "2 * Polynomial([0], degree=1, offset=1)"
 
 
 def test_a_kernel_warns_once_per_topic() -> None:
@@ -217,15 +218,34 @@ def test_only_what_is_made_of_kernels_alone_is_one() -> None:
 
 def test_only_products_of_categories_have_groups_and_only_feature_maps_combine() -> None:
     table = as_condition(np.array([[0, 0, 0.3], [0, 1, 0.2], [1, 0, 0.1], [0, 1, 0.9]]))
-    groups = (Delta(0) * Delta(1)).groups(table)
+    groups = (Delta([0]) * Delta([1])).groups(table)
     assert groups is not None
     assert (groups[:, None] == groups).tolist() == Delta([0, 1])(table).bool().tolist()
-    for kernel in (Delta(0) * Linear(2), Linear(2) * Delta(0), Delta(0) + Delta(1), 2 * Delta(0)):
+    for kernel in (Delta([0]) * Linear([2]), Linear([2]) * Delta([0]), Delta([0]) + Delta([1]), 2 * Delta([0])):
         assert kernel.groups(table) is None
         assert kernel.feature_count(table) == kernel.features(table).shape[1]
-    for kernel in (Delta(0) * RBF(2), RBF(2) * Delta(0), Delta(0) + RBF(2), RBF(2) + Delta(0)):
+    for kernel in (Delta([0]) * RBF([2]), RBF([2]) * Delta([0]), Delta([0]) + RBF([2]), RBF([2]) + Delta([0])):
         assert kernel.feature_count(table) is None
 
 
 def test_is_a_kernel_everywhere() -> None:
     assert isinstance(RBF() + Delta(), Kernel)
+
+
+def test_numbers_and_sums() -> None:
+    """`sum` begins with 0, and a number is a constant kernel."""
+    values = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    first, second = RBF([0], length_scale=1.0), Linear([1])
+    torch.testing.assert_close(sum([first, second])(values), (first + second)(values))
+    assert repr(sum([first, second])) == repr(first + second)
+    for kernel in (first + 1.5, 1.5 + first):
+        torch.testing.assert_close(kernel(values), first(values) + 1.5)
+        assert repr(kernel) == f"{first!r} + 1.5"
+    assert first + 0 is first
+    table = as_condition(values)
+    shifted = second + 2
+    torch.testing.assert_close(shifted.features(table) @ shifted.features(table).T, shifted.evaluate(table, table))
+    torch.testing.assert_close(shifted.diagonal(table), shifted.evaluate(table, table).diagonal())
+    torch.testing.assert_close((Linear() + 1).on([0])(values), Linear([0])(values) + 1)
+    with pytest.raises(TypeError):
+        first + "age"  # type: ignore[operator]

@@ -37,7 +37,7 @@ def test_auto_leaves_the_median_anchor_its_partners(kind: type[RBF], partners: i
 def test_scale_follows_the_units(exponent: int, kind: type[RBF], rule: str) -> None:
     values = torch.randn(300, 2, generator=torch.Generator().manual_seed(1)).double()
     for table in (lambda unit: values * unit, lambda unit: {"vector": values * unit}):
-        plain, rescaled = (np.array(kind(length_scale=rule).fit(table(unit), 64).scaled_by()) for unit in (1.0, 10.0**exponent))
+        plain, rescaled = (np.array(kind(length_scale=rule).fit(table(unit), 64).length_scale_) for unit in (1.0, 10.0**exponent))
         np.testing.assert_allclose(rescaled, plain * 10.0**exponent, rtol=1e-6)
 
 
@@ -55,8 +55,8 @@ def test_columns_of_unlike_units_all_count(kind: type[RBF], rule: str) -> None:
     table = {"income": unlike[:, 0], "rate": unlike[:, 1]}
     named = kind(["income", "rate"], length_scale=rule).fit(table, 128)
     torch.testing.assert_close(named({name: column[:50] for name, column in table.items()}), expected)
-    assert as_tensor.scaled_by() == named.scaled_by()
-    assert repr(as_tensor).endswith(f"({as_tensor.scaled_by()[0]:.4g}, {as_tensor.scaled_by()[1]:.4g}))")  # type: ignore[index]
+    assert as_tensor.length_scale_ == named.length_scale_
+    assert repr(as_tensor).endswith(f"({as_tensor.length_scale_[0]:.4g}, {as_tensor.length_scale_[1]:.4g}))")  # type: ignore[index]
 
 
 def test_a_vector_has_one_scale() -> None:
@@ -67,8 +67,8 @@ def test_a_vector_has_one_scale() -> None:
         (RBF(slice(0, 2)), coordinates),
         (RBF(), torch.cat([coordinates] * 20, dim=1)),
     ):
-        assert isinstance(kernel.fit(table, 128).scaled_by(), float)
-    assert isinstance(RBF().fit({"embedding": coordinates, "age": UNITS[:, 0]}, 128).scaled_by(), tuple)
+        assert isinstance(kernel.fit(table, 128).length_scale_, float)
+    assert isinstance(RBF().fit({"embedding": coordinates, "age": UNITS[:, 0]}, 128).length_scale_, tuple)
 
 
 def test_length_scales_by_column() -> None:
@@ -91,7 +91,7 @@ def test_large_offsets_do_not_cost_digits() -> None:
 
 def test_median_is_the_median_distance() -> None:
     values = torch.tensor([0.0, 1.0, 3.0])
-    assert RBF(length_scale="median").fit(values).scaled_by() == 2.0
+    assert RBF(length_scale="median").fit(values).length_scale_ == 2.0
 
 
 def test_a_product_shares_its_partners() -> None:
@@ -100,7 +100,7 @@ def test_a_product_shares_its_partners() -> None:
     table = {"age": torch.rand(2000, generator=generator), "site": torch.randint(0, 5, (2000,), generator=generator)}
     alone, together = RBF("age").fit(table, 128), (Delta("site") * RBF("age")).fit(table, 128)
     assert together.leaves
-    assert list(together.leaves())[1].scale > 3 * alone.scaled_by()  # type: ignore[attr-defined]
+    assert list(together.leaves())[1].length_scale_ > 3 * alone.length_scale_  # type: ignore[attr-defined]
     first = {name: column[:128] for name, column in table.items()}
     assert float(diagnose(together, first, weights="nw").effective_sample_size.median()) == pytest.approx(3, rel=0.35)
 
@@ -108,13 +108,13 @@ def test_a_product_shares_its_partners() -> None:
 def test_repeated_outcomes_still_let_rare_ones_see_their_neighbour() -> None:
     ages = torch.cat([torch.arange(20, 60).repeat_interleave(10), torch.tensor([88])]).double()
     kernel = RBF().fit(ages, batch_size=len(ages))
-    assert 0.2 < kernel.scaled_by() < 2
+    assert 0.2 < kernel.length_scale_ < 2
 
 
 @pytest.mark.parametrize("values", [torch.zeros(50), torch.cat([torch.randn(99), torch.tensor([1e6])]), torch.arange(2.0)])
 def test_odd_conditions_have_a_finite_scale(values: torch.Tensor) -> None:
     kernel = RBF().fit(values)
-    assert 0 < kernel.scaled_by() < 1e7
+    assert 0 < kernel.length_scale_ < 1e7
     assert kernel(values).isfinite().all()
 
 
@@ -122,24 +122,24 @@ def test_fitted_state_travels() -> None:
     values = {"a": torch.randn(100), "b": torch.randn(100)}
     kernel = RBF("a") * (Laplacian("b") + Delta("a"))
     assert not kernel.is_fitted
-    assert kernel.state() == {}
+    assert kernel.state_dict() == {}
     kernel.fit(values)
-    assert RBF().load_state(RBF().fit(UNITS).state()).scaled_by() == RBF().fit(UNITS).scaled_by()
-    twin = (RBF("a") * (Laplacian("b") + Delta("a"))).load_state(kernel.state())
+    assert RBF().load_state_dict(RBF().fit(UNITS).state_dict()).length_scale_ == RBF().fit(UNITS).length_scale_
+    twin = (RBF("a") * (Laplacian("b") + Delta("a"))).load_state_dict(kernel.state_dict())
     assert twin.is_fitted
     assert repr(twin) == repr(kernel)
     assert "-> " in repr(twin)
     with pytest.raises(ValueError, match="belongs to another kernel"):
-        Delta("a").load_state(kernel.state())
+        Delta("a").load_state_dict(kernel.state_dict())
     for place in ("1", "2"):
         with pytest.raises(ValueError, match=f"no length scale to be fitted at place {place}"):
-            RBF("a").load_state({"0": 1.0, place: 1.0})
+            RBF("a").load_state_dict({"0": 1.0, place: 1.0})
 
 
 def test_only_fitted_scales_are_state() -> None:
-    assert RBF(length_scale=2.0).state() == {}
+    assert RBF(length_scale=2.0).state_dict() == {}
     with pytest.raises(ValueError, match="belongs to another kernel"):
-        RBF(length_scale=1.0).load_state({"0": 5.0})
+        RBF(length_scale=1.0).load_state_dict({"0": 5.0})
     assert not RBF().fit(torch.randn(50, 2)).on(1).is_fitted
 
 
@@ -160,19 +160,19 @@ def test_an_unfitted_kernel_fits_itself_and_says_so() -> None:
 def test_batch_size_of_a_fit() -> None:
     """256 unless said otherwise; a kernel that fits itself takes the size of the batch it meets."""
     values = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
-    assert RBF().fit(values).scaled_by() == RBF().fit(values, 256).scaled_by() != RBF().fit(values, 257).scaled_by()
+    assert RBF().fit(values).length_scale_ == RBF().fit(values, 256).length_scale_ != RBF().fit(values, 257).length_scale_
     kernel = RBF()
     with pytest.warns(CclkWarning, match="was not fitted"):
         kernel(values)
-    assert kernel.scaled_by() == RBF().fit(values, 600).scaled_by() != RBF().fit(values).scaled_by()
+    assert kernel.length_scale_ == RBF().fit(values, 600).length_scale_ != RBF().fit(values).length_scale_
 
 
 def test_fitting_is_repeatable() -> None:
     values = torch.randn(5000, 3)
     torch.manual_seed(1)
-    first = RBF().fit(values).scaled_by()
+    first = RBF().fit(values).length_scale_
     torch.manual_seed(2)
-    assert RBF().fit(values).scaled_by() == first
+    assert RBF().fit(values).length_scale_ == first
 
 
 def test_effective_partners() -> None:

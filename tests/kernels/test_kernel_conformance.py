@@ -77,7 +77,7 @@ def test_lets_no_gradient_through(name: str, outcomes: torch.Tensor) -> None:
 
 
 def test_sums_products_and_multiples_are_those_of_the_matrices(name: str, outcomes: torch.Tensor) -> None:
-    kernel, other = oracles.KERNELS[name][0](), kernels.RBF(0, length_scale=0.7)
+    kernel, other = oracles.KERNELS[name][0](), kernels.RBF([0], length_scale=0.7)
     a, b = kernel(outcomes), other(outcomes)
     for combined, expected in ((kernel + other, a + b), (kernel * other, a * b), (3 * kernel, 3 * a), (kernel * 0.5, a / 2)):
         torch.testing.assert_close(combined(outcomes), expected, rtol=1e-12, atol=1e-12)

@@ -192,12 +192,11 @@ def test_mistakes_name_the_argument(name: str) -> None:
         ((x, y, z), {"support": (x[:, :2], z)}, r"^support\[0\] has width 2"),
     ]
     if name not in ("InfoNCE", "HardNegInfoNCE"):
-        kind = "clusters" if name.endswith("InfoNCE") else "condition"
         bad = z.double()
         bad[5] = NAN
         cases += [
-            ((x, y, z[:-1]), {}, f"^{kind} has 23 rows but x has 24"),
-            ((x, y, bad), {}, f"^{kind} has 1 values that are NaN or infinite, the first at row 5"),
+            ((x, y, z[:-1]), {}, "^condition has 23 rows but x has 24"),
+            ((x, y, bad), {}, "^condition has 1 values that are NaN or infinite, the first at row 5"),
             ((x, y, z), {"support": (x, z[:3])}, r"^support\[1\] has 3 rows but support\[0\] has 24"),
         ]
     if name in ("WeaklySupCCLK", "FairCCLK"):
@@ -332,6 +331,23 @@ def test_precomputed_matrices() -> None:
         torch.testing.assert_close(
             cclk.FairCCLK(kernels.Precomputed(), weights=mode)(x, y, kernel(z)), cclk.FairCCLK(kernel, weights=mode)(x, y, z)
         )
+
+
+@every_loss
+def test_the_third_argument_is_called_condition(name: str) -> None:
+    x, y, z = batch()
+    loss = LOSSES[name][0]()
+    assert torch.equal(loss(x, y, condition=z), loss(x, y, z))
+
+
+@pytest.mark.parametrize("name", ["WeaklySupInfoNCE", "FairInfoNCE"])
+def test_the_old_name_of_the_condition_is_accepted(name: str) -> None:
+    x, y, z = batch()
+    loss, function = LOSSES[name]
+    with pytest.warns(cclk.CclkWarning, match="now called `condition`"):
+        assert torch.equal(loss()(x, y, clusters=z), loss()(x, y, z))
+    with pytest.warns(cclk.CclkWarning, match="now called `condition`"):
+        assert torch.equal(function(x, y, clusters=z), loss()(x, y, z))
 
 
 @every_loss

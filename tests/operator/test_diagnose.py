@@ -25,8 +25,8 @@ def test_too_narrow() -> None:
 
 
 def test_too_narrow_in_a_product() -> None:
-    kernel = kernels.RBF(0, length_scale=0.01) * kernels.RBF(1, length_scale=0.01)
-    assert "raise the length_scale of 0 above" in diagnose(kernel, COLOURS).verdict
+    kernel = kernels.RBF([0], length_scale=0.01) * kernels.RBF([1], length_scale=0.01)
+    assert "raise the length_scale of [0] above" in diagnose(kernel, COLOURS).verdict
 
 
 def test_too_wide() -> None:

@@ -38,9 +38,9 @@ def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Da
     rows = built.condition[:10]
     age, site, traits = (leaf for leaf in built.kernel.leaves())
     distance = (rows[:, None, 0] - rows[None, :, 0]).double()
-    alike = torch.exp(-(distance**2) / (2 * age.scale**2))  # type: ignore[attr-defined]
+    alike = torch.exp(-(distance**2) / (2 * age.length_scale_**2))  # type: ignore[attr-defined]
     alike *= rows[:, None, 1] == rows[None, :, 1]
-    alike *= torch.exp(-torch.cdist(rows[:, 2:].double(), rows[:, 2:].double()) / traits.scale)  # type: ignore[attr-defined]
+    alike *= torch.exp(-torch.cdist(rows[:, 2:].double(), rows[:, 2:].double()) / traits.length_scale_)  # type: ignore[attr-defined]
     torch.testing.assert_close(built.kernel(rows).double(), alike, atol=1e-5, rtol=1e-5)
     assert repr(site).startswith("Delta")
 

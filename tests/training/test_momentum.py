@@ -112,7 +112,7 @@ def test_the_bandwidth_counts_on_the_queue(vectors: Path, tmp_path: Path) -> Non
     for queue in (0, 150):
         training = engine.Training(small(vectors, queue=queue, weights="nw", partners=4.0), tmp_path, quiet=True)
         assert training.method.kernel is not None
-        scale[queue] = next(iter(training.method.kernel.state().values()))
+        scale[queue] = next(iter(training.method.kernel.state_dict().values()))
     assert scale[150] < 0.5 * scale[0]
     run = engine.train(small(vectors, queue=150, weights="nw", partners=4.0), tmp_path / "run", quiet=True)
     partners = [line["effective_partners"] for line in run.metrics()]

@@ -94,7 +94,7 @@ def _kernel_picture(run: Run, categories: Mapping[str, Sequence[str]]) -> Kernel
     method = methods.build(run.settings, run.dataset)
     if method.kernel is None or method.condition is None:
         return None
-    method.kernel.load_state(run.kernel_state)
+    method.kernel.load_state_dict(run.kernel_state)
     rows = method.sampler.batch(0)
     condition = method.condition[rows]
     with warnings.catch_warnings():

@@ -1,9 +1,10 @@
 """Kernels on the condition: elementary ones, and an algebra (`+`, `*`, scalars, `.on(columns)`) to combine them."""
 
 from cclk.kernels.base import Kernel
+from cclk.kernels.constant import Constant
+from cclk.kernels.custom import Precomputed, Similarity
 from cclk.kernels.delta import Delta
-from cclk.kernels.dot import Cosine, Linear, Polynomial
-from cclk.kernels.given import Precomputed, Similarity
+from cclk.kernels.dot_product import Cosine, Linear, Polynomial
 from cclk.kernels.stationary import RBF, Laplacian
 
-__all__ = ["RBF", "Cosine", "Delta", "Kernel", "Laplacian", "Linear", "Polynomial", "Precomputed", "Similarity"]
+__all__ = ["RBF", "Constant", "Cosine", "Delta", "Kernel", "Laplacian", "Linear", "Polynomial", "Precomputed", "Similarity"]

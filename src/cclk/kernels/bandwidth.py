@@ -28,12 +28,12 @@ Scale = float | tuple[float, ...]
 
 
 class HasLengthScale:
-    """What a kernel with a length scale has; `scale` is its value, None before it is fitted."""
+    """What a kernel with a length scale has; `length_scale_` is its value, None before it is fitted."""
 
     length_scale: Scale | str
     partners: float
     columns: Columns | None
-    scale: Scale | None
+    length_scale_: Scale | None
 
 
 def is_fittable(kernel: object) -> TypeGuard[HasLengthScale]:
@@ -78,11 +78,11 @@ def fit(kernel: Kernel, condition: Condition, batch_size: int) -> None:
     batches = _draw(condition, batch_size)
     for leaf in waiting:
         start = _column_scales(batches, leaf.columns)
-        leaf.scale = _times(start, _median_distance(batches, leaf.columns, start))
+        leaf.length_scale_ = _times(start, _median_distance(batches, leaf.columns, start))
     auto = [leaf for leaf in waiting if leaf.length_scale == "auto"]
     if not auto:
         return
-    starts = [leaf.scale or 1.0 for leaf in auto]
+    starts = [leaf.length_scale_ or 1.0 for leaf in auto]
     # Where equal values alone give partners enough, a rare value must still see the next one.
     least = [0.3 * _step(batches, leaf.columns, start) for leaf, start in zip(auto, starts, strict=True)]
     wanted = min(max(leaf.partners for leaf in auto), 0.9 * (min(map(len, batches)) - 1))
@@ -90,7 +90,7 @@ def fit(kernel: Kernel, condition: Condition, batch_size: int) -> None:
     def partners(log_factor: float) -> float:
         factor = 10.0**log_factor
         for leaf, start, bound in zip(auto, starts, least, strict=True):
-            leaf.scale = _times(start, max(factor, bound))
+            leaf.length_scale_ = _times(start, max(factor, bound))
         return float(torch.cat([_partners_in(kernel, batch) for batch in batches]).median())
 
     low, high = -9.0, 3.0

@@ -78,7 +78,7 @@ class Kernel(ABC):
     @property
     def is_fitted(self) -> bool:
         """Whether every length scale is a number by now."""
-        return all(leaf.scale is not None for leaf in self.leaves() if isinstance(leaf, bandwidth.HasLengthScale))
+        return all(leaf.length_scale_ is not None for leaf in self.leaves() if isinstance(leaf, bandwidth.HasLengthScale))
 
     def ensure_fitted(self, condition: Condition, *, training: bool = True) -> None:
         """Check the condition; if the kernel has not been fitted, fit it on this condition and emit a `CclkWarning`.
@@ -110,24 +110,35 @@ class Kernel(ABC):
     def check(self, condition: Condition) -> None:  # noqa: B027 (most kernels take anything)
         """Complain about a condition that this kernel cannot take."""
 
-    def state(self) -> dict[str, bandwidth.Scale]:
+    def state_dict(self) -> dict[str, bandwidth.Scale]:
         """The fitted length scales, by position in the expression: a number each, or one number per column."""
-        return {str(i): leaf.scale for i, leaf in enumerate(self.leaves()) if bandwidth.is_fittable(leaf) and leaf.scale is not None}
+        return {
+            str(i): leaf.length_scale_
+            for i, leaf in enumerate(self.leaves())
+            if bandwidth.is_fittable(leaf) and leaf.length_scale_ is not None
+        }
 
-    def load_state(self, state: Mapping[str, float | Sequence[float]]) -> Self:
-        """Take over fitted length scales saved by `state` from a kernel of the same form."""
+    def load_state_dict(self, state: Mapping[str, float | Sequence[float]]) -> Self:
+        """Take over fitted length scales saved by `state_dict` from a kernel of the same form."""
         leaves = list(self.leaves())
         for place, scale in state.items():
             leaf = leaves[int(place)] if int(place) < len(leaves) else None
             if leaf is None or not bandwidth.is_fittable(leaf):
                 raise ValueError(f"{self!r} has no length scale to be fitted at place {place}: the state belongs to another kernel")
-            leaf.scale = tuple(map(float, scale)) if isinstance(scale, Sequence) else float(scale)
+            leaf.length_scale_ = tuple(map(float, scale)) if isinstance(scale, Sequence) else float(scale)
         return self
 
-    def __add__(self, other: Kernel) -> Kernel:
-        if not isinstance(other, Kernel):
+    def __add__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Sum(self, other)
+        if not isinstance(other, numbers.Real):
             return NotImplemented
-        return Sum(self, other)
+        from cclk.kernels.constant import Constant
+
+        return self if other == 0 else Sum(self, Constant(float(other)))  # `sum` begins with 0
+
+    def __radd__(self, other: float) -> Kernel:
+        return self + other
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
@@ -144,12 +155,11 @@ class Leaf(Kernel):
     """An elementary kernel on some columns of the condition, all of them by default."""
 
     def __init__(self, columns: Columns | None = None) -> None:
-        if isinstance(columns, float):
-            raise ValueError(
-                f"{type(self).__name__}({columns}): the first argument names columns of the condition; "
-                f"write the other settings by name, as in RBF(length_scale={columns})"
-            )
-        if not isinstance(columns, (str, int, slice, type(None))) and len(columns) == 0:
+        if isinstance(columns, numbers.Real):
+            name = type(self).__name__
+            setting = f"length_scale={columns} or " if isinstance(self, bandwidth.HasLengthScale) else ""
+            raise ValueError(f"{name}({columns}): a bare number is ambiguous; write {name}({setting}columns=[{columns:.0f}])")
+        if isinstance(columns, Sequence) and len(columns) == 0:
             raise ValueError(f"{type(self).__name__}([]): it needs at least one column")
         self.columns = columns
 
@@ -157,7 +167,7 @@ class Leaf(Kernel):
         if self.columns is not None:
             raise ValueError(f"{self!r} already looks at columns {self.columns!r}")
         chosen = copy.copy(self)
-        chosen.columns = columns
+        chosen.columns = [columns] if isinstance(columns, int) else columns
         return chosen
 
     def settings(self) -> dict[str, object]:

@@ -43,13 +43,13 @@ class Stationary(Leaf, HasLengthScale):
             raise ValueError(f"partners is {partners}: an anchor has at least 1")
         self.length_scale: Scale | str = length_scale
         self.partners = partners
-        self.scale: Scale | None = None if isinstance(length_scale, str) else length_scale
+        self.length_scale_: Scale | None = None if isinstance(length_scale, str) else length_scale
 
     def scaled_by(self) -> Scale:
         """The length scale as a number, or one for each column."""
-        if self.scale is None:
+        if self.length_scale_ is None:
             raise ValueError(f"{self!r} is not fitted: call kernel.fit(training_condition) first")
-        return self.scale
+        return self.length_scale_
 
     def scaled(self, a: Condition, b: Condition) -> tuple[Tensor, Tensor]:
         """The selected values of both tables in units of the length scale, about a common center."""
@@ -65,8 +65,8 @@ class Stationary(Leaf, HasLengthScale):
         if not isinstance(self.length_scale, str):
             return {"length_scale": shown_scale(self.length_scale, 6)}
         shown: dict[str, object] = {"length_scale": repr(self.length_scale)}
-        if self.scale is not None:
-            shown["length_scale"] = f"{self.length_scale!r} -> {shown_scale(self.scale, 4)}"
+        if self.length_scale_ is not None:
+            shown["length_scale"] = f"{self.length_scale!r} -> {shown_scale(self.length_scale_, 4)}"
         if self.length_scale == "auto" and self.partners != 3:
             shown["partners"] = f"{self.partners:g}"
         return shown
@@ -74,7 +74,7 @@ class Stationary(Leaf, HasLengthScale):
     def on(self, columns: Columns) -> Self:
         chosen = super().on(columns)
         if isinstance(self.length_scale, str):
-            chosen.scale = None  # a scale fitted on other columns says nothing about these
+            chosen.length_scale_ = None  # a scale fitted on other columns says nothing about these
         return chosen
 
 

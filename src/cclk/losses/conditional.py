@@ -114,17 +114,17 @@ def _floor(conditioning: Conditioning, options: Options) -> Floor:
     return Floor(math.log(1e-7)) if conditioning.as_released else Floor(-1 / options.scale, of_temperature=True)
 
 
-def joined_table(batch: Batch, condition: object, extra: Tensor | None, extra_condition: object, name: str = "condition") -> Condition:
+def joined_table(batch: Batch, condition: object, extra: Tensor | None, extra_condition: object) -> Condition:
     """The condition of the joined batch and its support."""
-    table = as_condition(condition, name=name, device=batch.device)
+    table = as_condition(condition, device=batch.device)
     if len(table) != batch.local:
-        raise ValueError(f"{name} has {len(table)} rows but x has {batch.local}: every sample needs its own")
+        raise ValueError(f"condition has {len(table)} rows but x has {batch.local}: every sample needs its own")
     table = batch.join_condition(table)
     if extra is None:
         return table
     more = as_condition(extra_condition, name="support[1]", device=batch.device)
     if len(more) != len(extra):
-        raise ValueError(f"support[1] has {len(more)} rows but support[0] has {len(extra)}: each extra partner needs its {name}")
+        raise ValueError(f"support[1] has {len(more)} rows but support[0] has {len(extra)}: each extra partner needs its condition")
     return table.join(more)
 
 
@@ -216,7 +216,7 @@ class ConditionalLoss(ContrastiveLoss):
 
     def get_extra_state(self) -> dict[str, dict[str, Scale]]:
         """The fitted length scales, so that a checkpoint brings them back."""
-        return {"kernel": self.kernel.state()}
+        return {"kernel": self.kernel.state_dict()}
 
     def set_extra_state(self, state: dict[str, dict[str, Scale]]) -> None:
-        self.kernel.load_state(state["kernel"])
+        self.kernel.load_state_dict(state["kernel"])

@@ -9,17 +9,17 @@ from torch import Tensor
 from cclk.eager import eager
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
-from cclk.losses.clusters import same_cluster
+from cclk.losses.clusters import renamed, same_cluster
 from cclk.losses.objectives import Floor, PartnerWeights, WeightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 from cclk.operator.weights import WithoutOwn
 
 
 @eager
-def _fair_info_nce(x: Tensor, y: Tensor, clusters: object, support: Support | None, options: Options) -> Tensor:
-    extra, extra_clusters = split_support(support)
+def _fair_info_nce(x: Tensor, y: Tensor, condition: object, support: Support | None, options: Options) -> Tensor:
+    extra, extra_condition = split_support(support)
     batch = Batch(x, y, extra, options)
-    same = same_cluster(batch, clusters, extra_clusters)
+    same = same_cluster(batch, condition, extra_condition)
     shares = []
     with batch.without_autocast():
         for each in batch.directions():
@@ -32,8 +32,9 @@ def _fair_info_nce(x: Tensor, y: Tensor, clusters: object, support: Support | No
 def fair_info_nce(
     x: Tensor,
     y: Tensor,
-    clusters: object,
+    condition: object = None,
     *,
+    clusters: object = None,
     support: Support | None = None,
     temperature: Temperature = 0.1,
     views: Views = "cross",
@@ -42,7 +43,9 @@ def fair_info_nce(
     reduction: Reduction = "mean",
 ) -> Tensor:
     """`FairInfoNCE` as a function; the arguments are those of the class and of its call."""
-    return _fair_info_nce(x, y, clusters, support, Options(temperature, views, symmetric, gather_distributed, reduction))
+    return _fair_info_nce(
+        x, y, renamed(condition, clusters), support, Options(temperature, views, symmetric, gather_distributed, reduction)
+    )
 
 
 class FairInfoNCE(ContrastiveLoss):
@@ -63,7 +66,7 @@ class FairInfoNCE(ContrastiveLoss):
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
-        x, y: (b, d); clusters: (b,) integers. `support`: ((q, d), (q,)).
+        x, y: (b, d); condition: (b,) cluster numbers. `support`: ((q, d), (q,)).
         Result: a scalar, or (b,) with reduction="none".
 
     Example:
@@ -86,5 +89,5 @@ class FairInfoNCE(ContrastiveLoss):
             temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
         )
 
-    def forward(self, x: Tensor, y: Tensor, clusters: object, support: Support | None = None) -> Tensor:
-        return _fair_info_nce(x, y, clusters, support, self.options)
+    def forward(self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None, *, clusters: object = None) -> Tensor:
+        return _fair_info_nce(x, y, renamed(condition, clusters), support, self.options)

@@ -7,16 +7,16 @@ from torch import Tensor
 from cclk.eager import eager
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
-from cclk.losses.clusters import same_cluster
+from cclk.losses.clusters import renamed, same_cluster
 from cclk.losses.objectives import ClusterPositives, PartnerWeights
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 
 
 @eager
-def _weakly_sup_info_nce(x: Tensor, y: Tensor, clusters: object, support: Support | None, options: Options) -> Tensor:
-    extra, extra_clusters = split_support(support)
+def _weakly_sup_info_nce(x: Tensor, y: Tensor, condition: object, support: Support | None, options: Options) -> Tensor:
+    extra, extra_condition = split_support(support)
     batch = Batch(x, y, extra, options)
-    same = same_cluster(batch, clusters, extra_clusters)
+    same = same_cluster(batch, condition, extra_condition)
     shares = []
     with batch.without_autocast():
         for each in batch.directions():
@@ -28,8 +28,9 @@ def _weakly_sup_info_nce(x: Tensor, y: Tensor, clusters: object, support: Suppor
 def weakly_sup_info_nce(
     x: Tensor,
     y: Tensor,
-    clusters: object,
+    condition: object = None,
     *,
+    clusters: object = None,
     support: Support | None = None,
     temperature: Temperature = 0.1,
     views: Views = "cross",
@@ -38,7 +39,9 @@ def weakly_sup_info_nce(
     reduction: Reduction = "mean",
 ) -> Tensor:
     """`WeaklySupInfoNCE` as a function; the arguments are those of the class and of its call."""
-    return _weakly_sup_info_nce(x, y, clusters, support, Options(temperature, views, symmetric, gather_distributed, reduction))
+    return _weakly_sup_info_nce(
+        x, y, renamed(condition, clusters), support, Options(temperature, views, symmetric, gather_distributed, reduction)
+    )
 
 
 class WeaklySupInfoNCE(ContrastiveLoss):
@@ -60,7 +63,7 @@ class WeaklySupInfoNCE(ContrastiveLoss):
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
-        x, y: (b, d); clusters: (b,) integers. `support`: ((q, d), (q,)).
+        x, y: (b, d); condition: (b,) cluster numbers. `support`: ((q, d), (q,)).
         Result: a scalar, or (b,) with reduction="none".
 
     Example:
@@ -83,5 +86,5 @@ class WeaklySupInfoNCE(ContrastiveLoss):
             temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
         )
 
-    def forward(self, x: Tensor, y: Tensor, clusters: object, support: Support | None = None) -> Tensor:
-        return _weakly_sup_info_nce(x, y, clusters, support, self.options)
+    def forward(self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None, *, clusters: object = None) -> Tensor:
+        return _weakly_sup_info_nce(x, y, renamed(condition, clusters), support, self.options)

@@ -177,9 +177,9 @@ def _unseen(kernel: Kernel, table: Condition) -> str | None:
     """A column that is far too narrow for its length scale, beside others that are not."""
     for leaf in _scaled_leaves(kernel):
         widths = table.widths(leaf.columns)
-        if len(widths) == 1 or leaf.scale is None:
+        if len(widths) == 1 or leaf.length_scale_ is None:
             continue
-        values = table.select(leaf.columns) / divisor(leaf.scale, table, leaf.columns)
+        values = table.select(leaf.columns) / divisor(leaf.length_scale_, table, leaf.columns)
         ranges = torch.stack([part.amax(dim=0).sub(part.amin(dim=0)).norm() for part in torch.split(values, widths, dim=1)])
         narrow = (ranges > 0) & (ranges < _UNSEEN_RANGE)
         if narrow.any() and not narrow.all():
@@ -211,7 +211,7 @@ def _raise_above(kernel: Kernel, table: Condition) -> str:
     for leaf in leaves:
         leaf.length_scale = "auto"
     advised.fit(table, batch_size=len(table))
-    after = [shown_scale(_one_number(leaf.scale or 1.0), 2) for leaf in leaves]
+    after = [shown_scale(_one_number(leaf.length_scale_ or 1.0), 2) for leaf in leaves]
     if len(leaves) == 1:
         return f'raise length_scale above {after[0]}, or use "auto"'
     pairs = ", ".join(f"{leaf.columns!r} above {scale}" for leaf, scale in zip(leaves, after, strict=True))

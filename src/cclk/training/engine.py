@@ -257,7 +257,7 @@ class Training:
     def _export(self) -> None:
         metadata = {
             "settings": json.dumps(self.settings.model_dump(mode="json")),
-            "kernel": json.dumps(self.method.kernel.state() if self.method.kernel is not None else {}),
+            "kernel": json.dumps(self.method.kernel.state_dict() if self.method.kernel is not None else {}),
             "shape": json.dumps(list(self.dataset.train.x.shape[1:])),
             "inputs": json.dumps(self.dataset.inputs),
             "version": cclk.__version__,
