@@ -1,4 +1,4 @@
-"""The pictures of the README and the examples: `python -m benchmarks.figures`."""
+"""The figures of the README, the explanations and the tutorials: `python -m benchmarks.figures`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import cclk
 from benchmarks import adult
 from cclk import kernels
 from cclk.data import load
+from cclk.files import replace_text
 from examples.rotated_fashion import turned
 
 matplotlib.use("Agg")
@@ -21,12 +22,40 @@ import matplotlib.pyplot as plt
 FOLDER = Path(__file__).parent.parent / "docs" / "figures"
 
 
+def embedding() -> Path:
+    """The README's figure: test embeddings of InfoNCE and Fair-CCLK, each sample drawn as its digit on its own background color.
+
+    Written as SVG by hand: small, sharp, with a transparent background and gray titles that are readable on white and on black.
+    """
+    result = json.loads((FOLDER.parents[1] / "results" / "embedding-digits.json").read_text())
+    colors = np.array(result["colors"])
+    light = colors @ [0.299, 0.587, 0.114] > 110
+    lines = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 470" font-family="sans-serif" text-anchor="middle">',
+        "<title>Test embeddings of InfoNCE and of Fair-CCLK, colored by the background color</title>",
+        "<style>circle{stroke:#7d8590;stroke-width:.5}text{font-size:9px;fill:#fff}.b{fill:#000}.t{font-size:19px;fill:#7d8590}</style>",
+    ]
+    for place, (preset, title) in enumerate({"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, conditioned on the color"}.items()):
+        points = np.array(result["embeddings"][preset])
+        low, high = points.min(axis=0), points.max(axis=0)
+        x, y = ((points - low) / (high - low) * [430, -400] + [25 + 480 * place, 450]).T
+        lines.append(f'<text class="t" x="{240 + 480 * place}" y="24">{title}</text>')
+        for i, digit in enumerate(result["digits"]):
+            fill = "#" + bytes(result["colors"][i]).hex()
+            lines.append(f'<circle cx="{x[i]:.0f}" cy="{y[i]:.0f}" r="8" fill="{fill}"/>')
+            ink = ' class="b"' if light[i] else ""
+            lines.append(f'<text{ink} x="{x[i]:.0f}" y="{y[i] + 3:.0f}">{digit}</text>')
+    path = FOLDER / "embedding.svg"
+    replace_text(path, "\n".join([*lines, "</svg>"]) + "\n")
+    return path
+
+
 def weights() -> Path:
     """The paper's figure 2: K_Z beside W = (K_Z + ridge I)^-1 K_Z, and the leave-one-out weights a loss uses."""
     condition = torch.linspace(0, 1, 64) + 0.01 * torch.randn(64, generator=torch.Generator().manual_seed(0))
     kernel = kernels.RBF(length_scale=0.05)
     pictures = {
-        "$K_Z$: how alike": kernel(condition),
+        "kernel $K_Z$": kernel(condition),
         r"$W = (K_Z + \lambda I)^{-1} K_Z$": cclk.conditional_weights(kernel, condition, ridge=0.1),
         "leave-one-out weights": cclk.conditional_weights(kernel, condition, ridge=0.1, weights="loo"),
     }
@@ -37,7 +66,7 @@ def weights() -> Path:
         axis.set_title(title, fontsize=11)
         axis.set_xticks([])
         axis.set_yticks([])
-    figure.colorbar(image, ax=axes, shrink=0.8, label="min-max normalised")
+    figure.colorbar(image, ax=axes, shrink=0.8, label="min-max normalized")
     figure.supxlabel("64 samples, sorted by a continuous condition", fontsize=10)
     path = FOLDER / "weights.png"
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -74,6 +103,7 @@ def rotated_fashion() -> Path:
 
 
 if __name__ == "__main__":
+    print(embedding())
     print(weights())
     print(adult.figure())
     print(rotated_fashion())
