@@ -76,7 +76,7 @@ def weights() -> Path:
 
 
 def rotated_fashion() -> Path:
-    """The example on pictures: some of its garments as they are and turned, and garment accuracy against what is read of the angle."""
+    """The tutorial on images: garments at several angles, and garment accuracy against angle R²."""
     result = json.loads((FOLDER.parents[1] / "results" / "example-rotated-fashion.json").read_text())
     garments = load(str(FOLDER.parents[1] / "examples" / "data" / "fashion-sample.npz")).train
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(1.1, 1))
@@ -86,15 +86,15 @@ def rotated_fashion() -> Path:
     left.imshow(np.vstack(rows), cmap="gray")
     left.set_xticks([40 * (place + 0.5) for place in range(len(angles))], [f"{angle}°" for angle in angles])
     left.set_yticks([])
-    left.set_xlabel("angles are drawn evenly from -60° to 60°")
+    left.set_xlabel("angles are uniform in -60° to 60°")
     for place, (method, name) in enumerate({"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK"}.items()):
         parts = [evaluation["encoder"] for evaluation in result["methods"][method]["evaluations"]]
         read = [100 * part["accuracy"]["linear"]["value"] for part in parts]
         for probe, marker in (("linear", "o"), ("nonlinear", "s")):
             leaks = [part["leakage"][probe]["r2"]["value"] for part in parts]
-            label = f"{name}, {'linear' if probe == 'linear' else 'non-linear'} probe"
+            label = f"{name}, {probe} probe"
             right.scatter(leaks, read, marker=marker, color=f"C{place}", label=label, facecolors=f"C{place}" if marker == "s" else "none")
-    right.set(xlabel="angle R² (less is better)", ylabel="garment accuracy, %", xlim=(0, 1))
+    right.set(xlabel="angle R² (lower is better)", ylabel="garment accuracy, %", xlim=(0, 1))
     right.legend(fontsize=8)
     path = FOLDER / "example-rotated-fashion.png"
     figure.savefig(path, dpi=110, metadata={"Software": None})

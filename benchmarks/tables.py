@@ -1,7 +1,6 @@
-"""Tables of the documentation, written from committed results: `python -m benchmarks.tables [--check]`.
+"""Write the tables of the documentation from committed results: `python -m benchmarks.tables [--check]`.
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`; this command replaces what is there, and with --check only tells
-whether it is what the results say.
+A table is the text between `<!-- table NAME -->` and `<!-- end -->` on any page. With --check, pages are compared and not written.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from cclk.experiments.measure import Measure
 from cclk.experiments.tables import told, values
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/adult.md", "docs/pictures.md")
+PAGES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
 
 
 def loss_speed() -> str:
@@ -53,18 +52,13 @@ def _cell(row: dict[str, Any] | None, first: bool) -> str:
 
 
 def demo() -> str:
-    """Digit accuracy and colour leakage of the encoders of the demo, mean and spread over seeds."""
+    """Digit accuracy and color leakage of the encoders of the demo, mean and standard deviation over seeds."""
     result = json.loads((ROOT / "results" / "demo-digits.json").read_text())
-    names = {"untrained": "no training", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, told to ignore the colour"}
+    names = {"untrained": "untrained", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK"}
     columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
-    lines = ["| encoder, test split | digit, linear probe | digit, kNN | colour R², linear | colour R², non-linear |", "|---" * 5 + "|"]
+    lines = ["| encoder, test split | digit, linear probe | digit, kNN | color R², linear probe | color R², nonlinear probe |", "|---" * 5 + "|"]
     for preset, evaluations in result["evaluations"].items():
-        cells = []
-        for column in columns:
-            values = [_look(evaluation["encoder"], column) for evaluation in evaluations]
-            percent, digits = (100, 1) if column.startswith("accuracy") else (1, 2)
-            spread = statistics.stdev(values) if len(values) > 1 else 0.0
-            cells.append(f"{percent * statistics.mean(values):.{digits}f} ± {percent * spread:.{digits}f}{' %' if percent == 100 else ''}")
+        cells = [_mean(evaluations, column) + (" %" if column.startswith("accuracy") else "") for column in columns]
         lines.append(f"| {names[preset]} | " + " | ".join(cells) + " |")
     seeds = len(result["evaluations"]["digits-fair"])
     lines += [
@@ -74,16 +68,26 @@ def demo() -> str:
     return "\n".join(lines)
 
 
-def _look(tree: dict[str, Any], path: str) -> float:
+def _value(evaluation: dict[str, Any], path: str) -> float:
+    """A number of the encoder's evaluation by its dotted path."""
+    tree = evaluation["encoder"]
     for key in path.split("."):
         tree = tree[key]
     return float(tree["value"])
 
 
+def _mean(evaluations: list[dict[str, Any]], path: str) -> str:
+    """Mean ± standard deviation over seeds; accuracies in percent."""
+    factor, digits = (100, 1) if path.startswith("accuracy") else (1, 2 if path.endswith("r2") else 0)
+    found = [factor * _value(evaluation, path) for evaluation in evaluations]
+    deviation = statistics.stdev(found) if len(found) > 1 else 0.0
+    return f"{statistics.mean(found):,.{digits}f} ± {deviation:.{digits}f}"
+
+
 def step() -> str:
-    """What a training step costs beside the network."""
+    """The cost of a training step relative to the network alone."""
     result = json.loads((ROOT / "results" / "benchmark-step.json").read_text())
-    heads = "| network, batch of 256 | bare forward + backward | InfoNCE step | Fair-CCLK step | Fair / InfoNCE |"
+    heads = "| network, batch of 256 | forward + backward | InfoNCE step | Fair-CCLK step | Fair-CCLK / InfoNCE |"
     lines = [heads, "|---" * 5 + "|"]
     for row in result["steps"]:
         lines.append(
@@ -91,8 +95,8 @@ def step() -> str:
             f"| {row['fair_step_to_bare']:.2f} | {row['fair_step_to_infonce_step']:.2f} |"
         )
     what = (
-        "A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare network on ready tensors. "
-        "Differences of a few per cent are noise."
+        "Time of a full step (load, augment, forward, loss, backward, update) relative to forward and backward passes of the network "
+        "on tensors in memory. Differences of a few percent are noise."
     )
     return "\n".join([*lines, "", f"{what} `{result['command']}`, cclk {result['version']}, {result['cores']} cores."])
 
@@ -105,53 +109,48 @@ def colormnist() -> str:
     best = max(clusters, key=lambda cell: statistics.mean(values(cell, "accuracy")))
     longer = json.loads((ROOT / "results" / "fair-long.json").read_text())["cells"][-1]
     measures: tuple[Measure, ...] = ("accuracy", "linear_r2", "nonlinear_r2")
-    lines = ["| ColorMNIST, test split | digit, % | colour R², linear | colour R², non-linear |", "|---" * 4 + "|"]
+    lines = ["| ColorMNIST, test split | digit, % | color R², linear | color R², nonlinear |", "|---" * 4 + "|"]
     for cell in [*cells, longer]:
         if cell not in clusters or cell is best:
             name = f"Fair-CCLK, {cell['row']}" if cell is longer else cell["row"]
-            name += f" (the best of {len(clusters)})" if cell is best else ""
+            name += f" (best of {len(clusters)} cluster counts)" if cell is best else ""
+            name = "untrained" if name == "no training" else name
             lines.append(f"| {name} | " + " | ".join(told(values(cell, measure), measure) for measure in measures) + " |")
     first, *others = [cell["choices"] for cell in cells if cell["choices"]]
     if any(choices != first for choices in others):
         raise ValueError("results/fair.json: methods did not choose among the same settings, but the table says that they did")
     how = (
-        f"LeNet-5, 1,175 steps of 256; {len(cells[0]['runs'])} seeds; each method chose among the same {len(first)} settings on held-out "
-        'digits; Fair-CCLK with `weights="nw"` and batches of like colours (`--sampler local`)'
+        f"LeNet-5, 1,175 steps of 256; mean ± standard deviation of {len(cells[0]['runs'])} seeds; each method was tuned over the same "
+        f'{len(first)} settings on held-out digits; Fair-CCLK uses `weights="nw"` and batches of similar colors (`--sampler local`)'
     )
-    return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}; [all results](docs/results.md)."])
+    return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
 
 
 def rotated_fashion() -> str:
-    """Garment accuracy and what is left of the angle, of the two encoders of the example on pictures."""
+    """Garment accuracy and angle leakage of the two encoders of the tutorial on images."""
     result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
-    names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK, told to ignore the angle"}
+    names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK, conditioned on the angle"}
     columns = ("accuracy.linear", "leakage.linear.r2", "leakage.nonlinear.r2", "leakage.linear.mse", "leakage.nonlinear.mse")
-    heads = "| encoder, test split | garment, % | angle R², linear | angle R², non-linear | angle MSE, linear | angle MSE, non-linear |"
+    heads = "| encoder, test split | garment, % | angle R², linear | angle R², nonlinear | angle MSE, linear | angle MSE, nonlinear |"
     lines = [heads, "|---" * 6 + "|"]
-    for method, told_of in result["methods"].items():
-        cells = []
-        for column in columns:
-            found = [_look(evaluation["encoder"], column) for evaluation in told_of["evaluations"]]
-            factor, digits = (100, 1) if column.startswith("accuracy") else (1, 2 if column.endswith("r2") else 0)
-            spread = statistics.stdev(found) if len(found) > 1 else 0.0
-            cells.append(f"{factor * statistics.mean(found):,.{digits}f} ± {factor * spread:.{digits}f}")
-        lines.append(f"| {names[method]} | " + " | ".join(cells) + " |")
-    plain = _look(result["methods"]["infonce"]["evaluations"][0]["encoder"], "leakage.baseline_mse")
+    for method, detail in result["methods"].items():
+        lines.append(f"| {names[method]} | " + " | ".join(_mean(detail["evaluations"], column) for column in columns) + " |")
+    plain = _value(result["methods"]["infonce"]["evaluations"][0], "leakage.baseline_mse")
     settings = result["settings"]
     how = f"Predicting the mean angle has an MSE of {plain:,.0f}. Mean ± standard deviation of {len(result['seeds'])} seeds; "
-    how += f"{settings['rows']:,} pictures, LeNet-5, {settings['steps']} steps of {settings['batch-size']}"
+    how += f"{settings['rows']:,} images, LeNet-5, {settings['steps']} steps of {settings['batch-size']}"
     return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
 
 
 def manifest() -> str:
-    """What streaming a large table of pictures costs, in a sentence."""
+    """The cost of streaming the images of a large table, in a sentence."""
     result = json.loads((ROOT / "results" / "benchmark-manifest.json").read_text())
-    held, looked = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
+    cached, decoding = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
     return (
-        f"Training from a table of {result['rows']:,} rows ({result['pictures']} distinct pictures) takes {result['above_idle_mib']:,} MiB "
+        f"Training from a table of {result['rows']:,} rows ({result['pictures']} distinct images) takes {result['above_idle_mib']:,} MiB "
         "more than a process that has only imported torch. "
-        f"A LeNet-5 step takes {held:.2f} times as long as with all pictures in memory, and {looked:.1f} times while every picture still "
-        "has to be decoded (first epoch, every file met once). "
+        f"A LeNet-5 step takes {cached:.2f} times as long as with all images in memory, and {decoding:.1f} times as long while images are "
+        "still being decoded (first epoch). "
         f"`{result['command']}`, {result['cores']} cores, cclk {result['version']}."
     )
 
@@ -168,7 +167,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def render(text: str) -> str:
-    """The page with every table made anew."""
+    """The page with every table replaced."""
 
     def replace(match: re.Match[str]) -> str:
         return f"<!-- table {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
@@ -187,7 +186,7 @@ def main() -> None:
             if "--check" not in sys.argv:
                 page.write_text(after)
     if "--check" in sys.argv and stale:
-        sys.exit(f"tables are not what the results say in {', '.join(stale)}: run python -m benchmarks.tables")
+        sys.exit(f"tables do not match the results in {', '.join(stale)}: run python -m benchmarks.tables")
 
 
 if __name__ == "__main__":
