@@ -56,7 +56,10 @@ def demo() -> str:
     result = json.loads((ROOT / "results" / "demo-digits.json").read_text())
     names = {"untrained": "untrained", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK"}
     columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
-    lines = ["| encoder, test split | digit, linear probe | digit, kNN | color R², linear probe | color R², nonlinear probe |", "|---" * 5 + "|"]
+    lines = [
+        "| encoder, test split | digit, linear probe | digit, kNN | color R², linear probe | color R², nonlinear probe |",
+        "|---" * 5 + "|",
+    ]
     for preset, evaluations in result["evaluations"].items():
         cells = [_mean(evaluations, column) + (" %" if column.startswith("accuracy") else "") for column in columns]
         lines.append(f"| {names[preset]} | " + " | ".join(cells) + " |")

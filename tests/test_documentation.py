@@ -1,39 +1,120 @@
-"""The documentation shows what was measured, and its examples run."""
+"""The documentation shows what was measured, its links lead somewhere, and its code and commands work."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+from pages import PAGES, ROOT, blocks, commands
 
-from benchmarks.tables import PAGES, ROOT, render
+import cclk
+from benchmarks import reference, tables
 from cclk.cli.experiments import results
+from cclk.cli.main import app
+from cclk.training.settings import load
 
-EVERY_PAGE = [*PAGES, *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+README = (ROOT / "README.md").read_text()
+BRITISH = re.compile(r"colour|grey|neighbour|behaviour|licence|\w+(?:ard|mal|ion|ori|tim)is(?:e|ed|ation|er)\b", re.IGNORECASE)
+GENERATED = ("docs/results.md", *(f"docs/reference/{name}" for name in reference.pages()))
+"""Pages whose words come from the code or from committed results."""
+LOOP = "docs/tutorials/own-loop.md"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_tables_are_what_the_results_say(page: str) -> None:
+def words(text: str) -> int:
+    """The number of words outside of code, tables, comments, link targets and images."""
+    text = re.sub(r"```.*?```|<!--.*?-->|^\|.*?$|!\[.*?\]\(.*?\)", "", text, flags=re.DOTALL | re.MULTILINE)
+    return len(re.findall(r"\w[\w'-]*", re.sub(r"\]\(.*?\)", "]", text)))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short() -> None:
+    assert words(README) <= 500
+
+
+@pytest.mark.parametrize("page", tables.PAGES)
+def test_tables_match_the_results(page: str) -> None:
     text = (ROOT / page).read_text()
-    assert render(text) == text, "run python -m benchmarks.tables"
+    assert tables.render(text) == text, "run python -m benchmarks.tables"
 
 
-def test_the_readmes_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})
-    assert "effective partners" in capsys.readouterr().out
-    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+def test_every_table_is_on_a_page() -> None:
+    shown = {name for page in tables.PAGES for name in re.findall(r"<!-- table ([\w-]+) -->", (ROOT / page).read_text())}
+    assert shown == set(tables.TABLES)
 
 
-def test_the_results_page_is_what_the_results_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "text"), reference.pages().items())
+def test_the_reference_matches_the_code(name: str, text: str) -> None:
+    assert (reference.FOLDER / name).read_text() == text, "run python -m benchmarks.reference"
+
+
+def test_the_results_page_matches_the_results(tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     page.write_text((ROOT / "docs" / "results.md").read_text())
     results(ROOT / "results", out=page, quiet=True)
     assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run cclk results --out docs/results.md"
 
 
-@pytest.mark.parametrize("page", EVERY_PAGE)
-def test_figures_and_pages_are_there(page: str) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(((?!http).*?)\)", (ROOT / page).read_text()):
-        assert Path(ROOT, page).parent.joinpath(target.partition("#")[0]).exists(), target
+        path, _, anchor = target.partition("#")
+        linked = (ROOT / page).parent / path if path else ROOT / page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked.read_text()), target
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert "(docs/README.md" in README
+    for page in PAGES:
+        if page.startswith("docs/") and page != "docs/README.md":
+            assert f"({page.removeprefix('docs/')})" in index, page
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in GENERATED])
+def test_spelling_is_american(page: str) -> None:
+    text = (ROOT / page).read_text().replace("--grey", "")
+    assert not BRITISH.findall(text)
+
+
+def test_the_citation_has_the_version() -> None:
+    assert f"\nversion: {cclk.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_readmes_example_is_short() -> None:
+    (example,) = blocks(README, "python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in (*GENERATED, LOOP) and blocks((ROOT / page).read_text(), "python")])
+def test_code_runs(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    code = "\n".join(blocks((ROOT / page).read_text(), "python")).replace("steps=1000", "steps=5")
+    exec(compile(code, page, "exec"), {"__name__": page})
+    if "print(" in code:
+        assert capsys.readouterr().out
+
+
+def test_the_tutorial_removes_the_age(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "\n".join(blocks((ROOT / LOOP).read_text(), "python"))
+    exec(compile(code, LOOP, "exec"), {"__name__": LOOP})
+    plain, fair = [list(map(float, re.findall(r"\d\.\d\d", line))) for line in capsys.readouterr().out.splitlines()[-2:]]
+    assert fair[0] < 0.1 < 0.5 < plain[0], "the age"
+    assert fair[1] > plain[1], "the content"
+
+
+@pytest.mark.parametrize(("page", "command"), [(page, one) for page in PAGES for one in commands((ROOT / page).read_text())])
+def test_commands_are_understood(page: str, command: list[str]) -> None:
+    """Every command parses, and its settings are valid."""
+    function, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
+    settings = bound.arguments.get("settings")
+    if settings is not None:
+        load(None, bound.arguments.get("preset"), settings.given())
+    assert inspect.signature(function).bind(*bound.args, **bound.kwargs)

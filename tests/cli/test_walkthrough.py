@@ -1,10 +1,8 @@
-"""The README's own commands, one after the other, as somebody with a table and a folder of pictures would type them."""
+"""The commands of the guide on tables, one after the other, as a user with a table and a folder of images would type them."""
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,45 +10,26 @@ import onnxruntime
 import pyarrow.parquet
 import pytest
 import torch
+from pages import ROOT, commands
 from PIL import Image
 
 import cclk
 from cclk.cli.main import main
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = ROOT / "docs" / "how-to" / "train-from-a-table.md"
 ROWS, NEW = 160, 7
 FEWER = {"--steps": "3"}
-"""What the README says is for real data."""
-
-
-def commands() -> list[list[str]]:
-    """The commands of the section, with the shell's array filled in."""
-    section = README.read_text().partition("### Your own table")[2].partition("\n### ")[0]
-    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
-    assert block
-    arrays: dict[str, list[str]] = {}
-    found = []
-    for line in block[1].splitlines():
-        if array := re.fullmatch(r"(\w+)=\((.*)\)", line):
-            arrays[array[1]] = shlex.split(array[2])
-        else:
-            words: list[str] = []
-            for word in shlex.split(line, comments=True):
-                use = re.fullmatch(r"\$\{(\w+)\[@\]\}", word)
-                words += arrays[use[1]] if use else [word]
-            assert words[0] == "cclk"
-            found.append(words[1:])
-    return found
+"""The guide's own values are for real data."""
 
 
 def quick(arguments: list[str]) -> list[str]:
-    """A few steps of small batches in place of what real data want."""
+    """The command with a few steps of small batches."""
     changed = [FEWER.get(before, word) for before, word in zip(["", *arguments], arguments, strict=False)]
     return [*changed, "--batch-size", "32"] if changed[0] in ("check", "train") else changed
 
 
 def make_people(folder: Path) -> None:
-    """The table that the section describes, and the one of new pictures."""
+    """The table that the guide describes, and one of new images."""
     random = np.random.default_rng(0)
     (folder / "faces").mkdir()
     lines = ["path,age,site,traits,smiling"]
@@ -64,12 +43,12 @@ def make_people(folder: Path) -> None:
     (folder / "new.csv").write_text("\n".join(["path", *(f"faces/{row:03d}.jpg" for row in range(NEW))]) + "\n")
 
 
-def test_the_readmes_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guides_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("CCLK_DATA", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     make_people(tmp_path)
     told = {}
-    for arguments in commands():
+    for arguments in commands(GUIDE.read_text()):
         code = main(quick(arguments))
         captured = capsys.readouterr()
         assert code == 0, captured.err

@@ -86,7 +86,7 @@ def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_page_has_the_settings_that_were_chosen() -> None:
-    text = (ROOT / "docs" / "pictures.md").read_text()
+    text = (ROOT / "docs" / "tutorials" / "own-images.md").read_text()
     result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
     assert f"columns=(--data rotated/rotated.csv {' '.join(COLUMNS)})" in text
     for method, told in result["methods"].items():
