@@ -33,10 +33,11 @@ test: setup browser
 demo: setup
 	$(BIN)/cclk demo
 
-# The pictures and tables of the README, from committed results.
+# The figures, tables and reference of the documentation, from committed results and the code.
 figures: setup
 	$(BIN)/python -m benchmarks.figures
 	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.reference
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
