@@ -40,11 +40,12 @@ def embed(preset: str, seed: int, x: torch.Tensor) -> list[list[float]]:
 def measure(seed: int) -> dict[str, Any]:
     """Digits, background colors and projected embeddings of the test split."""
     test = load("colordigits").test
-    colors = np.asarray(test.x.amax(dim=(2, 3)))  # strokes are black, so the brightest pixel is the background
+    x = test.x[:]
+    colors = np.asarray(x.amax(dim=(2, 3)))  # strokes are black, so the brightest pixel is the background
     return {
         "digits": test.y.tolist(),
         "colors": colors.tolist(),
-        "embeddings": {preset: embed(preset, seed, test.x) for preset in PRESETS},
+        "embeddings": {preset: embed(preset, seed, x) for preset in PRESETS},
     }
 
 

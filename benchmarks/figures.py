@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 FOLDER = Path(__file__).parent.parent / "docs" / "figures"
 
 
-def embedding() -> Path:
+def embedding() -> str:
     """The README's figure: test embeddings of InfoNCE and Fair-CCLK, each sample drawn as its digit on its own background color.
 
     Written as SVG by hand: small, sharp, with a transparent background and gray titles that are readable on white and on black.
@@ -45,9 +45,7 @@ def embedding() -> Path:
             lines.append(f'<circle cx="{x[i]:.0f}" cy="{y[i]:.0f}" r="8" fill="{fill}"/>')
             ink = ' class="b"' if light[i] else ""
             lines.append(f'<text{ink} x="{x[i]:.0f}" y="{y[i] + 3:.0f}">{digit}</text>')
-    path = FOLDER / "embedding.svg"
-    replace_text(path, "\n".join([*lines, "</svg>"]) + "\n")
-    return path
+    return "\n".join([*lines, "</svg>"]) + "\n"
 
 
 def weights() -> Path:
@@ -103,7 +101,7 @@ def rotated_fashion() -> Path:
 
 
 if __name__ == "__main__":
-    print(embedding())
+    replace_text(FOLDER / "embedding.svg", embedding())
     print(weights())
     print(adult.figure())
     print(rotated_fashion())

@@ -10,7 +10,7 @@ import pytest
 from pages import PAGES, ROOT, blocks, commands
 
 import cclk
-from benchmarks import reference, tables
+from benchmarks import figures, reference, tables
 from cclk.cli.experiments import results
 from cclk.cli.main import app
 from cclk.training.settings import load
@@ -42,6 +42,12 @@ def test_the_readme_is_short() -> None:
 def test_tables_match_the_results(page: str) -> None:
     text = (ROOT / page).read_text()
     assert tables.render(text) == text, "run python -m benchmarks.tables"
+
+
+def test_the_readmes_figure_matches_the_result() -> None:
+    committed = (figures.FOLDER / "embedding.svg").read_text()
+    assert figures.embedding() == committed, "run python -m benchmarks.figures"
+    assert len(committed) < 150_000
 
 
 def test_every_table_is_on_a_page() -> None:
