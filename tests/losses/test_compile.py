@@ -61,6 +61,7 @@ def test_a_compiled_step_equals_the_eager_one(name: str, backend: str) -> None:
         torch.testing.assert_close(compiled, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kind", [kernels.RBF, kernels.Laplacian])
 def test_a_compiled_fit_is_the_fit(kind: type[kernels.RBF]) -> None:
     values = torch.rand(500, generator=torch.Generator().manual_seed(3))
