@@ -174,6 +174,17 @@ def test_the_network_is_fitted_on_a_random_part_of_a_large_training_split(monkey
     assert chosen[0][-1] > 400, "not the first of them"
 
 
+def test_a_column_that_is_constant_in_training_counts_for_nothing_in_r2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where the mean of equal numbers is rounded, nor where the column varies in the test split."""
+    Recorder(monkeypatch)
+    parts = splits()
+    assert np.full((500, 4), 0.3).std(axis=0).all(), "rounding"
+    extra = [np.full(500, 0.3), np.full(150, 0.3), np.random.default_rng(0).normal(size=300)]
+    more = [Samples(s.features, s.y, np.column_stack([s.condition, column])) for s, column in zip(parts, extra, strict=True)]
+    plain, found = (evaluate(*given, "continuous", bootstrap=5)["leakage"]["linear"]["r2"] for given in (parts, more))
+    assert found == pytest.approx(plain)
+
+
 def test_defaults() -> None:
     how = evaluate(*splits(), "continuous", leakage=False)["how"]
     assert (how["seed"], how["bootstrap"]) == (0, 1000)
