@@ -55,7 +55,10 @@ def measure(run: Run) -> tuple[float, float]:
     nothing = validation.subset(validation.y[:0])
     splits = [Samples(run.embed(split)[0], split.y, split.condition) for split in (train, nothing, validation)]
     found = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
-    return found["accuracy"]["linear"]["value"], found["leakage"]["linear"]["r2"]["value"]
+    accuracy, leakage = found.accuracy.linear, found.leakage["condition"].linear
+    assert accuracy is not None
+    assert leakage is not None
+    return accuracy.value, leakage.value
 
 
 def main() -> None:

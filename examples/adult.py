@@ -143,7 +143,14 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
     """What features of the three splits tell of income and age, and how a decision made from them treats age groups."""
     parts = (data.train, data.validation, data.reported)
     train, held, reported = (Samples(np.asarray(some), part.rich, part.age) for some, part in zip(features, parts, strict=True))
-    leak = evaluate(train, held, reported, kind="continuous", seed=seed, bootstrap=1)["leakage"]
+    leakage = evaluate(train, held, reported, kind="continuous", seed=seed, bootstrap=1, condition="age").leakage["age"]
+    leaks = {
+        "linear_r2": leakage.linear,
+        "nonlinear_r2": leakage.nonlinear,
+        "linear_mse": leakage.linear_mse,
+        "nonlinear_mse": leakage.nonlinear_mse,
+        "baseline_mse": leakage.baseline,
+    }
     deciding = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(train.features, data.train.rich)
     said, truth = deciding.predict(reported.features), data.reported.rich.to_numpy()
     groups = pd.cut(data.reported.age, [0, 29, 44, 59, np.inf], labels=["under 30", "30 to 44", "45 to 59", "60 and over"]).astype(str)
@@ -152,11 +159,7 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
         "accuracy": float(right.mean()),
         "balanced_accuracy": float((right[truth].mean() + right[~truth].mean()) / 2),
         "auc": float(roc_auc_score(truth, deciding.decision_function(reported.features))),
-        "linear_r2": leak["linear"]["r2"]["value"],
-        "nonlinear_r2": leak["nonlinear"]["r2"]["value"],
-        "linear_mse": leak["linear"]["mse"]["value"],
-        "nonlinear_mse": leak["nonlinear"]["mse"]["value"],
-        "baseline_mse": leak["baseline_mse"]["value"],
+        **{name: estimate.value for name, estimate in leaks.items() if estimate},
         "majority": float(max(truth.mean(), 1 - truth.mean())),
         "demographic_parity": float(demographic_parity_difference(truth, said, sensitive_features=groups)),
         "equalized_odds": float(equalized_odds_difference(truth, said, sensitive_features=groups)),

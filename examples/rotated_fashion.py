@@ -27,7 +27,7 @@ from cclk.data import load
 from cclk.data.dataset import DataError, Dataset
 from cclk.data.randomness import generator
 from cclk.data.splits import stratified_order
-from cclk.evaluation.files import read_evaluation
+from cclk.evaluation import read_evaluation
 from cclk.experiments.measure import measure
 from cclk.experiments.plan import score
 from cclk.files import replace_text
@@ -127,7 +127,9 @@ def work(table: Path, budget: Choice, seeds: int, runs: Path) -> dict[str, Any]:
             best = tried[0]
             run = train(table, method, best["settings"], budget, seed, runs / f"{method}-choice{best['number']}-seed{seed}")
             _cclk("evaluate", str(run.folder), "--quiet")
-            evaluations.append(read_evaluation(run.folder))
+            evaluation = read_evaluation(run.folder)
+            assert evaluation is not None
+            evaluations.append(evaluation.to_json())
         found[method] = {"settings": tried[0]["settings"], "tried": tried, "evaluations": evaluations}
     return found
 

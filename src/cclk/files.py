@@ -7,12 +7,15 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cclk.extras import needed_for
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from torch import Tensor
+
+T = TypeVar("T")
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -42,6 +45,22 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     replace_file(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+
+
+def check_json(kind: TypeAdapter[T], tree: object) -> T:
+    """The values of parsed JSON as this type.
+
+    Raises:
+        ValueError: the first field that is missing or of another type, in one line.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return kind.validate_json(json.dumps(tree), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}" if field else first["msg"]) from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

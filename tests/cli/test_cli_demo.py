@@ -7,28 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluation.made_up_scores import number, scores
 
 from cclk.cli import work
-from cclk.evaluation.files import write_evaluation
+from cclk.evaluation import Evaluation, write_evaluation
 from cclk.training.run import Run
 
-SPREAD = 0.01
 LEAKS = {"untrained": 0.98, "digits-infonce": 0.99, "digits-fair": 0.16}
 
 
-def measure(value: float) -> dict[str, float]:
-    return {"value": value, "low": value - SPREAD, "high": value + SPREAD}
-
-
-def pretend(run: Run, *_: Any) -> dict[str, Any]:
+def pretend(run: Run, *_: Any) -> Evaluation:
     """What an evaluation of this run could find, without the time it takes."""
-    leak = {"r2": measure(LEAKS[run.name.partition("-seed")[0]]), "mse": measure(1.0)}
-    part = {
-        "accuracy": {"linear": measure(0.9), "knn": measure(0.9)},
-        "leakage": {"linear": leak, "nonlinear": leak, "baseline_mse": measure(2.0)},
-    }
-    write_evaluation(run.folder, {"encoder": part})
-    return {"encoder": part}
+    leaked = LEAKS[run.name.partition("-seed")[0]]
+    evaluation = Evaluation(scores(0.9, color=number(leaked, leaked)))
+    write_evaluation(run.folder, evaluation)
+    return evaluation
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from cclk.evaluation import Samples, evaluate
+from cclk.evaluation import Estimate, FeatureScores, Leakage, Samples, evaluate
 from cclk.evaluation.intervals import bootstrap, explained_variance, mean_squared_error, share_right
 from cclk.evaluation.probes import Scale, fit_classifier, fit_ridge, predict_neighbours
 from cclk.evaluation.samples import carve
@@ -35,37 +35,38 @@ def splits(**options: object) -> tuple[Samples, Samples, Samples]:
 NOTHING = Samples(np.zeros((0, 24)), np.zeros(0), np.zeros((0, 3)))
 
 
-def leaves(tree: dict, path: str = "") -> dict[str, dict]:
-    if "value" in tree:
-        return {path: tree}
-    return {key: value for name, part in tree.items() for key, value in leaves(part, f"{path}.{name}" if path else name).items()}
+def estimates(scores: FeatureScores) -> dict[str, Estimate]:
+    """Every estimate by its name."""
+    (leakage,) = scores.leakage.values()
+    named = {"accuracy": vars(scores.accuracy), "leakage": vars(leakage)}
+    return {f"{group}.{name}": found for group, fields in named.items() for name, found in fields.items() if found is not None}
 
 
-def test_continuous_condition_has_exactly_these_measures_and_survives_json() -> None:
+def value(found: Estimate | None) -> float:
+    assert found is not None
+    return found.value
+
+
+def test_continuous_condition_has_exactly_these_scores() -> None:
     found = evaluate(*splits(), "continuous", 0, bootstrap=200)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    measures = leaves({"accuracy": found["accuracy"], "leakage": found["leakage"]})
-    assert set(measures) == {
-        "accuracy.linear",
-        "accuracy.knn",
-        "leakage.linear.r2",
-        "leakage.linear.mse",
-        "leakage.nonlinear.r2",
-        "leakage.nonlinear.mse",
-        "leakage.baseline_mse",
+    scores = estimates(found)
+    assert {name: one.unit for name, one in scores.items()} == {
+        "accuracy.linear": "accuracy",
+        "accuracy.knn": "accuracy",
+        "leakage.linear": "r2",
+        "leakage.nonlinear": "r2",
+        "leakage.linear_mse": "mse",
+        "leakage.nonlinear_mse": "mse",
+        "leakage.baseline": "mse",
     }
-    for measure in measures.values():
-        assert set(measure) == {"value", "low", "high"}
-        assert measure["low"] <= measure["value"] <= measure["high"]
-    assert found["accuracy"]["linear"]["value"] > 0.97
-    assert found["accuracy"]["knn"]["value"] > 0.9
-    assert found["leakage"]["linear"]["r2"]["value"] > 0.98
-    assert found["leakage"]["nonlinear"]["r2"]["value"] > 0.98
-    assert found["leakage"]["baseline_mse"]["value"] == pytest.approx(255**2 / 12, rel=0.1), "in the condition's own units"
-    assert found["leakage"]["linear"]["mse"]["value"] == pytest.approx(
-        (1 - found["leakage"]["linear"]["r2"]["value"]) * 255**2 / 12, rel=0.1
-    )
-    assert found["how"]["validation_from"] == "its own split"
+    assert all(one.low <= one.value <= one.high for one in scores.values())
+    assert scores["accuracy.linear"].value > 0.97
+    assert scores["accuracy.knn"].value > 0.9
+    assert scores["leakage.linear"].value > 0.98
+    assert scores["leakage.nonlinear"].value > 0.98
+    assert scores["leakage.baseline"].value == pytest.approx(255**2 / 12, rel=0.1), "in the condition's own units"
+    assert scores["leakage.linear_mse"].value == pytest.approx((1 - scores["leakage.linear"].value) * 255**2 / 12, rel=0.1)
+    assert found.how["validation_from"] == "its own split"
 
 
 class Recorder:
@@ -96,20 +97,18 @@ def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> Non
     mean, spread = train.condition.mean(axis=0), train.condition.std(axis=0)
     ridge = fit_ridge(x, (train.condition - mean) / spread, held, (validation.condition - mean) / spread)
     linear, network, weight = ridge(query) * spread + mean, 2 * ridge(query) * spread + mean, spread**-2.0
-    measures = {
+    statistics = {
         "accuracy.linear": share_right(label(query).argmax(axis=1), test.y),
         "accuracy.knn": share_right(near, test.y),
-        "leakage.baseline_mse": mean_squared_error(np.broadcast_to(mean, test.condition.shape), test.condition),
-        "leakage.linear.r2": explained_variance(linear, test.condition, weight),
-        "leakage.linear.mse": mean_squared_error(linear, test.condition),
-        "leakage.nonlinear.r2": explained_variance(network, test.condition, weight),
-        "leakage.nonlinear.mse": mean_squared_error(network, test.condition),
+        "leakage.baseline": mean_squared_error(np.broadcast_to(mean, test.condition.shape), test.condition),
+        "leakage.linear": explained_variance(linear, test.condition, weight),
+        "leakage.linear_mse": mean_squared_error(linear, test.condition),
+        "leakage.nonlinear": explained_variance(network, test.condition, weight),
+        "leakage.nonlinear_mse": mean_squared_error(network, test.condition),
     }
-    expected = bootstrap(measures, 30, 4)
-    how = found.pop("how")
-    assert set(found) == {"accuracy", "leakage"}
-    assert leaves(found) == {name: pytest.approx(interval) for name, interval in expected.items()}
-    assert how == {
+    expected = bootstrap(statistics, 30, 4)
+    assert {name: astuple(one) for name, one in estimates(found).items()} == {name: astuple(one) for name, one in expected.items()}
+    assert found.how == {
         "validation_from": "its own split",
         "train": 500,
         "validation": 150,
@@ -137,11 +136,11 @@ def test_categories_are_compared_with_the_training_splits_majority(monkeypatch: 
     number = [{-3: 0, 8: 1}.get(site, 2) for site in sites[1].tolist()]
     linear = fit_classifier(scale(train.features), target, 2, scale(validation.features), np.array(number))
     answers = np.array([-3, 8])[linear(scale(test.features)).argmax(axis=1)]
-    assert found["leakage"]["linear"]["accuracy"]["value"] == pytest.approx((answers == sites[2]).mean())
-    assert found["leakage"]["nonlinear"]["accuracy"]["value"] == pytest.approx((answers == sites[2]).mean())
+    assert value(found.leakage["condition"].linear) == pytest.approx((answers == sites[2]).mean())
+    assert value(found.leakage["condition"].nonlinear) == pytest.approx((answers == sites[2]).mean())
     assert (sites[0] == -3).mean() > 0.5 > (sites[2] == -3).mean()
-    assert found["leakage"]["baseline_accuracy"]["value"] == pytest.approx((sites[2] == -3).mean())
-    assert found["how"]["condition_c"] == linear.strength
+    assert value(found.leakage["condition"].baseline) == pytest.approx((sites[2] == -3).mean())
+    assert found.how["condition_c"] == linear.strength
     given = recorder.given
     assert given["task"] == "classification"
     np.testing.assert_array_equal(given["target"], target)
@@ -163,7 +162,7 @@ def test_the_network_is_fitted_on_a_random_part_of_a_large_training_split(monkey
     for seed, largest, size in ((0, 100, 100), (1, 100, 100), (0, 500, 500)):
         recorder = Recorder(monkeypatch, largest)
         found = evaluate(train, validation, test, "continuous", seed, bootstrap=5)
-        assert found["how"]["nonlinear_train"] == size
+        assert found.how["nonlinear_train"] == size
         rows = [scaled.index(row) for row in recorder.given["features"].tolist()]
         assert rows == sorted(np.random.default_rng((seed, 3)).permutation(500)[:size])
         target = (train.condition - train.condition.mean(axis=0)) / train.condition.std(axis=0)
@@ -186,7 +185,7 @@ def test_a_column_that_is_constant_in_training_counts_for_nothing_in_r2(monkeypa
 
 
 def test_defaults() -> None:
-    how = evaluate(*splits(), "continuous", leakage=False)["how"]
+    how = evaluate(*splits(), "continuous", leakage=False).how
     assert (how["seed"], how["bootstrap"]) == (0, 1000)
 
 
@@ -213,26 +212,28 @@ def test_samples_are_kept_in_the_types_that_probes_take() -> None:
 
 
 def test_no_leak_is_no_leak() -> None:
-    found = evaluate(*splits(leak=0.0), "continuous", 0, bootstrap=50)["leakage"]
-    assert abs(found["linear"]["r2"]["value"]) < 0.06
-    assert abs(found["nonlinear"]["r2"]["value"]) < 0.1
+    found = evaluate(*splits(leak=0.0), "continuous", 0, bootstrap=50).leakage["condition"]
+    assert abs(value(found.linear)) < 0.06
+    assert abs(value(found.nonlinear)) < 0.1
 
 
 def test_a_leak_that_only_the_network_sees() -> None:
     def fold(samples: Samples) -> Samples:
         return Samples(samples.features, samples.y, np.abs(samples.condition - 127.5))
 
-    found = evaluate(*(fold(part) for part in splits()), "continuous", 0, bootstrap=50)["leakage"]
-    assert found["linear"]["r2"]["value"] < 0.1
-    assert found["nonlinear"]["r2"]["value"] > 0.8
+    found = evaluate(*(fold(part) for part in splits()), "continuous", 0, bootstrap=50).leakage["condition"]
+    assert value(found.linear) < 0.1
+    assert value(found.nonlinear) > 0.8
 
 
 def test_categorical_condition_has_accuracies() -> None:
-    found = evaluate(*splits(kind="categorical"), "categorical", 0, bootstrap=50)["leakage"]
-    assert set(leaves(found)) == {"linear.accuracy", "nonlinear.accuracy", "baseline_accuracy"}
-    assert found["linear"]["accuracy"]["value"] > 0.95
-    assert found["nonlinear"]["accuracy"]["value"] > 0.95
-    assert found["baseline_accuracy"]["value"] == pytest.approx(0.5, abs=0.1)
+    found = evaluate(*splits(kind="categorical"), "categorical", 0, bootstrap=50).leakage["condition"]
+    assert {name: one and one.unit for name, one in vars(found).items()} == {
+        "linear": "accuracy", "nonlinear": "accuracy", "baseline": "accuracy", "linear_mse": None, "nonlinear_mse": None
+    }  # fmt: skip
+    assert value(found.linear) > 0.95
+    assert value(found.nonlinear) > 0.95
+    assert value(found.baseline) == pytest.approx(0.5, abs=0.1)
 
 
 def test_r2_pools_columns_in_units_of_their_training_spread() -> None:
@@ -243,9 +244,9 @@ def test_r2_pools_columns_in_units_of_their_training_spread() -> None:
         x = random.normal(size=(n, 4))
         return Samples(x, x[:, 0] > 0, np.stack([1000 * x[:, 0], random.normal(size=n), np.full(n, 3.3)], axis=1))
 
-    found = evaluate(part(2000), part(500), part(2000), "continuous", 0, bootstrap=50)["leakage"]
-    assert found["linear"]["r2"]["value"] == pytest.approx(0.5, abs=0.03)
-    assert found["linear"]["mse"]["value"] == pytest.approx(1 / 3, rel=0.2), "mean over the three columns"
+    found = evaluate(part(2000), part(500), part(2000), "continuous", 0, bootstrap=50).leakage["condition"]
+    assert value(found.linear) == pytest.approx(0.5, abs=0.03)
+    assert value(found.linear_mse) == pytest.approx(1 / 3, rel=0.2), "mean over the three columns"
 
 
 def test_same_seed_same_answer_and_tensors_are_taken() -> None:
@@ -261,9 +262,9 @@ def test_same_seed_same_answer_and_tensors_are_taken() -> None:
 def test_validation_is_carved_from_train_where_there_is_none() -> None:
     train, _, test = splits()
     found = evaluate(train, NOTHING, test, "continuous", 0, bootstrap=20)
-    assert found["how"]["validation_from"] == "the training split"
-    assert found["how"]["train"] + found["how"]["validation"] == 500
-    assert found["accuracy"]["linear"]["value"] > 0.97
+    assert found.how["validation_from"] == "the training split"
+    assert found.how["train"] + found.how["validation"] == 500
+    assert value(found.accuracy.linear) > 0.97
 
 
 @pytest.mark.parametrize("constant", [0, 2])
@@ -271,20 +272,20 @@ def test_a_constant_condition_shows_no_leak(constant: int) -> None:
     parts = list(splits())
     parts[constant] = Samples(parts[constant].features, parts[constant].y, np.full((len(parts[constant]), 3), 0.1))
     found = evaluate(*parts, "continuous", 0, bootstrap=20)
-    assert found["leakage"] == {}
-    assert found["accuracy"]["linear"]["value"] > 0.97
+    assert found.leakage == {"condition": Leakage()}
+    assert value(found.accuracy.linear) > 0.97
 
 
 def test_collapsed_features_and_unseen_classes_are_measured_not_refused() -> None:
     train, validation, test = splits()
     flat = [Samples(np.full_like(s.features, 0.3), np.where(s is train, s.y % 2, s.y), s.condition) for s in (train, validation, test)]
     found = evaluate(*flat, "continuous", 0, bootstrap=20)
-    assert found["accuracy"]["linear"]["value"] < 0.5
-    assert abs(found["leakage"]["linear"]["r2"]["value"]) < 0.05
+    assert value(found.accuracy.linear) < 0.5
+    assert abs(value(found.leakage["condition"].linear)) < 0.05
     unseen = [Samples(s.features, np.zeros(len(s)), s.y % (2 if s is train else 3)) for s in (train, validation, test)]
     found = evaluate(*unseen, "categorical", 0, bootstrap=20)
-    assert found["accuracy"]["linear"]["value"] == 1.0
-    assert found["leakage"]["linear"]["accuracy"]["value"] < 0.9
+    assert value(found.accuracy.linear) == 1.0
+    assert value(found.leakage["condition"].linear) < 0.9
 
 
 def test_bad_input_gets_one_clear_message() -> None:
@@ -321,11 +322,14 @@ def test_every_column_of_a_mixed_condition_has_its_own_leak() -> None:
     width = train.condition.shape[1]
     parts = [("number. of", "continuous", slice(0, width)), ("kind", "categorical", slice(width, width + 1))]
     found = evaluate(*both, "mixed", 0, bootstrap=20, parts=parts)  # type: ignore[arg-type]
-    assert found["leakage"] == {}
-    assert found["leakages"]["number. of"] == evaluate(train, validation, test, "continuous", 0, bootstrap=20)["leakage"]
-    assert found["leakages"]["kind"] == evaluate(*category, "categorical", 0, bootstrap=20)["leakage"]
+    assert found.leakage == {
+        "number. of": evaluate(train, validation, test, "continuous", 0, bootstrap=20).leakage["condition"],
+        "kind": evaluate(*category, "categorical", 0, bootstrap=20).leakage["condition"],
+    }
+    named = evaluate(train, validation, test, "continuous", bootstrap=5, condition="colour")
+    assert list(named.leakage) == ["colour"]
     with pytest.raises(ValueError, match="with its parts"):
         evaluate(*both, "mixed")
     with pytest.raises(ValueError, match="and 2 parts"):
         evaluate(*both, "continuous", parts=parts)  # type: ignore[arg-type]
-    assert evaluate(train, validation, test, "continuous", bootstrap=5, leakage=False)["leakage"] == {}
+    assert evaluate(train, validation, test, "continuous", bootstrap=5, leakage=False).leakage == {}

@@ -14,9 +14,9 @@ def test_values_are_the_textbook_ones() -> None:
     weight = np.array([1.0, 0.01, 0.0])
     found = bootstrap({"r2": explained_variance(prediction, truth, weight), "mse": mean_squared_error(prediction, truth)}, 10, 0)
     error, spread = (((part - truth) ** 2 * weight).sum() for part in (prediction, truth.mean(axis=0)))
-    assert found["r2"]["value"] == pytest.approx(1 - error / spread)
-    assert found["r2"]["value"] < 0, "negative values are reported as they are"
-    assert found["mse"]["value"] == pytest.approx(((prediction - truth) ** 2).mean())
+    assert found["r2"].value == pytest.approx(1 - error / spread)
+    assert found["r2"].value < 0, "negative values are reported as they are"
+    assert found["mse"].value == pytest.approx(((prediction - truth) ** 2).mean())
 
 
 def test_intervals_are_those_of_a_plain_loop() -> None:
@@ -30,22 +30,22 @@ def test_intervals_are_those_of_a_plain_loop() -> None:
     for rows in draws:
         p, t = prediction[rows], truth[rows]
         values.append(1 - ((p - t) ** 2).sum() / ((t - t.mean(axis=0)) ** 2).sum())
-    np.testing.assert_allclose([found["low"], found["high"]], np.quantile(values, [0.025, 0.975]))
+    np.testing.assert_allclose([found.low, found.high], np.quantile(values, [0.025, 0.975]))
 
 
 def test_share_has_the_width_that_theory_gives() -> None:
     truth = np.zeros(10_000, np.int64)
     answers = (np.arange(10_000) % 10 == 0).astype(np.int64)
     found = bootstrap({"accuracy": share_right(answers, truth)}, 1000, 0)["accuracy"]
-    assert found["value"] == pytest.approx(0.9)
-    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * np.sqrt(0.09 / 10_000), rel=0.1)
-    assert found["low"] < 0.9 < found["high"]
+    assert found.value == pytest.approx(0.9)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * np.sqrt(0.09 / 10_000), rel=0.1)
+    assert found.low < 0.9 < found.high
 
 
 def test_a_resample_without_spread_does_not_break_the_interval() -> None:
     truth = np.array([[0.0], [1.0]])
     found = bootstrap({"r2": explained_variance(truth * 0.5, truth, np.ones(1))}, 100, 0)["r2"]
-    assert np.isfinite(list(found.values())).all()
+    assert np.isfinite([found.value, found.low, found.high]).all()
 
 
 def test_a_large_offset_does_not_cost_precision() -> None:
@@ -53,7 +53,7 @@ def test_a_large_offset_does_not_cost_precision() -> None:
     truth = random.normal(size=(60, 2))
     prediction, offset, weight = truth + 0.5 * random.normal(size=(60, 2)), np.array([2.0**30, 0.0]), np.ones(2)
     plain, shifted = (bootstrap({"r2": explained_variance(prediction + by, truth + by, weight)}, 50, 0)["r2"] for by in (0.0, offset))
-    assert shifted == pytest.approx(plain, rel=1e-5)
+    assert (shifted.value, shifted.low, shifted.high) == pytest.approx((plain.value, plain.low, plain.high), rel=1e-5)
 
 
 def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.Monk
 
 def test_one_resample_is_enough() -> None:
     found = bootstrap({"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}, 1, 0)["accuracy"]
-    assert found["low"] == found["high"]
+    assert found.low == found.high
 
 
 def test_no_resamples_is_refused() -> None:

@@ -1,50 +1,36 @@
-"""Evaluations as a table, and on disk."""
+"""Evaluations as a table."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
-import pytest
+from made_up_scores import category, estimate, number, scores
 from rich.console import Console
 
-from cclk.evaluation.files import read_evaluation, write_evaluation
-from cclk.evaluation.table import amount, evaluation_table, look
+from cclk.evaluation import Accuracy, Evaluation, FeatureScores, Leakage
+from cclk.evaluation.table import evaluation_table
 
 
-def measure(value: float) -> dict[str, float]:
-    return {"value": value, "low": value - 0.01, "high": value + 0.01}
+def continuous(accuracy: float, linear: float, network: float) -> FeatureScores:
+    return scores(accuracy, accuracy - 0.05, condition=number(linear, network))
 
 
-def continuous(accuracy: float, linear: float, network: float) -> dict[str, Any]:
-    return {
-        "accuracy": {"linear": measure(accuracy), "knn": measure(accuracy - 0.05)},
-        "leakage": {
-            "linear": {"r2": measure(linear), "mse": measure(5000 * (1 - linear))},
-            "nonlinear": {"r2": measure(network), "mse": measure(5000 * (1 - network))},
-            "baseline_mse": measure(5000),
-        },
-    }
+def categorical(accuracy: float, linear: float) -> FeatureScores:
+    return scores(accuracy, condition=category(linear, linear))
 
 
-def categorical(accuracy: float, linear: float) -> dict[str, Any]:
-    leakage = {"linear": {"accuracy": measure(linear)}, "nonlinear": {"accuracy": measure(linear)}, "baseline_accuracy": measure(0.1)}
-    return {"accuracy": {"linear": measure(accuracy), "knn": measure(accuracy)}, "leakage": leakage}
-
-
-def shown(evaluations: dict[str, Any]) -> str:
-    console = Console(width=120)
+def shown(evaluations: dict[str, Evaluation], label: str = "digit", width: int = 120) -> str:
+    console = Console(width=width)
     with console.capture() as capture:
-        console.print(evaluation_table(evaluations, label="digit", condition="colour"))
+        console.print(evaluation_table(evaluations, label=label))
     return capture.get()
 
 
 def test_table_shows_every_run_and_representation() -> None:
     text = shown(
         {
-            "first": {"encoder": continuous(0.928, 0.99, 0.999), "projection": continuous(0.8, 0.5, 0.6)},
-            "[b]odd[/b]": {"encoder": categorical(0.7, 0.3)},
+            "first": Evaluation(continuous(0.928, 0.99, 0.999), continuous(0.8, 0.5, 0.6)),
+            "[b]odd[/b]": Evaluation(categorical(0.7, 0.3)),
         }
     )
     for expected in (
@@ -63,10 +49,10 @@ def test_table_shows_every_run_and_representation() -> None:
 
 
 def test_table_has_these_cells() -> None:
-    mixed = {"accuracy": continuous(0.9, 0, 0)["accuracy"], "leakages": {"age": continuous(0, 0.3, 0.4)["leakage"], "site": {}}}
+    mixed = scores(0.9, 0.85, age=number(0.3, 0.4), site=Leakage())
     runs = {
-        "first": {"how": 1, "encoder": continuous(0.928, 0.99, 0.999), "projection": mixed},
-        "second": {"encoder": categorical(0.7, 0.3)},
+        "first": Evaluation(continuous(0.928, 0.99, 0.999), mixed),
+        "second": Evaluation(categorical(0.7, 0.3)),
     }
     table = evaluation_table(runs)
     assert str(table.title) == "What is read of the label, and what leaks of each condition"
@@ -83,25 +69,13 @@ def test_table_has_these_cells() -> None:
     assert [row.end_section for row in table.rows] == [False, False, True, True]
     justify = [column.justify for column in table.columns]
     assert justify == ["left", "right", "right", "left", "right", "right", "right"]
-    one = evaluation_table({"first": runs["first"] | {"projection": {}}}, label="digit", condition="color")
+    one = evaluation_table({"first": Evaluation(scores(0.9, color=Leakage()))}, label="digit")
     assert str(one.title) == "What is read of the digit, and what leaks of the color"
 
 
-def test_numbers_in_words() -> None:
-    assert [amount(value) for value in (0, 0.00123456, -1.5, 999.6)] == ["0", "0.00123", "-1.50", "1,000"]
-    evaluation = {"accuracy": {"linear": measure(0.5), "knn": 0.3}}
-    assert look(evaluation, "accuracy.linear") == measure(0.5)
-    for path in ("accuracy", "accuracy.knn", "accuracy.linear.value", "accuracy.linear.low.value", "leakage.linear"):
-        assert look(evaluation, path) is None
-
-
 def test_several_condition_columns_fit_a_terminal_of_80() -> None:
-    number, category = continuous(0.9, 0.3, 0.4), categorical(0.9, 0.6)
-    part = {"accuracy": number["accuracy"], "leakages": {"age": number["leakage"], "traits": category["leakage"]}}
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(evaluation_table({"garments": {"encoder": part, "projection": part}}, label="garment"))
-    text = capture.get()
+    part = scores(0.9, age=number(0.3, 0.4), traits=category(0.6, 0.6))
+    text = shown({"garments": Evaluation(part, part)}, "garment", 80)
     assert not re.search(r"…\s", text), "nothing is cut off"
     for expected in ("what leaks of each condition", "garments", "projection", "non-linear", "89.0…91.0", "0.29…0.31", "mean 5,000"):
         assert expected in text, expected
@@ -112,14 +86,9 @@ def test_several_condition_columns_fit_a_terminal_of_80() -> None:
 
 def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
     """Negative R², whose intervals are the widest, are not cut short either."""
-    runs = {
-        "first": {"encoder": continuous(0.9, -0.05, -0.05), "projection": continuous(0.9, -0.05, -0.05)},
-        "second": {"encoder": categorical(0.9, 0.6)},
-    }
-    console = Console(width=80)
-    with console.capture() as capture:
-        console.print(evaluation_table(runs, label="household_pay [k$]", condition={"first": "age [/y]", "second": "site"}))
-    text = capture.get()
+    age = scores(0.9, **{"age [/y]": number(-0.05, -0.05)})
+    runs = {"first": Evaluation(age, age), "second": Evaluation(scores(0.9, site=category(0.6, 0.6)))}
+    text = shown(runs, "household_pay [k$]", 80)
     assert "What is read of the household_pay [k$], and what leaks of each condition" in " ".join(text.split())
     assert text.count("-0.06…-0.04") == 4
     rows = [line.split() for line in text.splitlines()]
@@ -128,24 +97,7 @@ def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
 
 
 def test_table_of_what_was_not_measured() -> None:
-    text = shown({"bare": {"encoder": {"accuracy": {"linear": measure(0.5)}, "leakage": {}}}})
+    text = shown({"bare": Evaluation(FeatureScores(Accuracy(estimate(0.5)), {"condition": Leakage()}))})
     assert "50.0 %" in text
     assert "-" in text
-
-
-def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
-    assert read_evaluation(tmp_path) is None
-    evaluation = {"encoder": continuous(0.9, 0.8, 0.7)}
-    assert write_evaluation(tmp_path, evaluation) == tmp_path / "evaluation.json"
-    assert read_evaluation(tmp_path) == evaluation
-    with pytest.raises(ValueError, match="Out of range"):
-        write_evaluation(tmp_path, {"bad": float("nan")})
-    assert read_evaluation(tmp_path) == evaluation
-    assert [path.name for path in tmp_path.iterdir()] == ["evaluation.json"], "no leftovers"
-
-
-@pytest.mark.parametrize("text", ["{", "[]"])
-def test_damaged_evaluation_names_its_file(tmp_path: Path, text: str) -> None:
-    (tmp_path / "evaluation.json").write_text(text)
-    with pytest.raises(ValueError, match=r"evaluation\.json .*evaluate the run again"):
-        read_evaluation(tmp_path)
+    assert "leak" not in shown({"bare": Evaluation(scores(0.5))}), "there is no condition"

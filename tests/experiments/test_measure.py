@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +11,10 @@ import torch
 from torch import Tensor
 
 from cclk.data.dataset import ConditionKind, Dataset, Split
-from cclk.evaluation import Samples, evaluate
-from cclk.experiments.measure import LOWER_IS_BETTER, PATHS, WORDS, Measure, measure
+from cclk.evaluation import FeatureScores, Samples, evaluate
+from cclk.experiments.measure import LOWER_IS_BETTER, READ, WORDS, Measure, measure
 
-ALL: tuple[Measure, ...] = tuple(PATHS)
+ALL: tuple[Measure, ...] = tuple(READ)
 
 
 def split(rows: int, seed: int) -> Split:
@@ -40,18 +39,19 @@ def samples(part: Split) -> Samples:
     return Samples(embed(part)[0], part.y, part.condition)
 
 
-def numbers(found: dict[str, Any]) -> dict[str, float]:
-    """An evaluation's values, written out by hand."""
-    leak = found["leakage"]
-    return {
-        "accuracy": found["accuracy"]["linear"]["value"],
-        "knn": found["accuracy"]["knn"]["value"],
-        "linear_r2": leak["linear"]["r2"]["value"],
-        "nonlinear_r2": leak["nonlinear"]["r2"]["value"],
-        "linear_mse": leak["linear"]["mse"]["value"],
-        "nonlinear_mse": leak["nonlinear"]["mse"]["value"],
-        "baseline_mse": leak["baseline_mse"]["value"],
+def numbers(found: FeatureScores) -> dict[str, float]:
+    """The values of an evaluation, written out by hand."""
+    leak = found.leakage["condition"]
+    estimates = {
+        "accuracy": found.accuracy.linear,
+        "knn": found.accuracy.knn,
+        "linear_r2": leak.linear,
+        "nonlinear_r2": leak.nonlinear,
+        "linear_mse": leak.linear_mse,
+        "nonlinear_mse": leak.nonlinear_mse,
+        "baseline_mse": leak.baseline,
     }
+    return {name: estimate.value for name, estimate in estimates.items() if estimate}
 
 
 def test_on_test_it_is_an_evaluation() -> None:
@@ -111,6 +111,6 @@ def test_nothing_held_out_is_told() -> None:
 
 
 def test_every_measure_has_words_and_a_direction() -> None:
-    assert set(PATHS) == set(WORDS)
+    assert set(READ) == set(WORDS)
     assert len(set(WORDS.values())) == len(WORDS)
     assert {"linear_r2", "nonlinear_r2"} == LOWER_IS_BETTER

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from evaluation.made_up_scores import category, number, scores
 
+from cclk.evaluation import Evaluation, FeatureScores
 from cclk.report import RunView, SamplePictures, embed2d, picture_kernel
+from cclk.training.settings import load
 
 
-def measure(value: float, spread: float) -> dict[str, float]:
-    return {"value": value, "low": value - spread, "high": value + spread}
+def evaluation(accuracy: float, linear: float, network: float, spread: float = 0.015, leak_spread: float = 0.02) -> FeatureScores:
+    """Digits, and the color that leaks as a number."""
+    return scores(accuracy, accuracy - 0.03, spread, color=number(linear, network, 5430, leak_spread))
 
 
-def evaluation(accuracy: float, linear: float, network: float, spread: float = 0.015, leak_spread: float = 0.02) -> dict[str, Any]:
-    return {
-        "accuracy": {"linear": measure(accuracy, spread), "knn": measure(accuracy - 0.03, 0.02)},
-        "leakage": {
-            "linear": {"r2": measure(linear, leak_spread), "mse": measure(5430 * (1 - linear), 60)},
-            "nonlinear": {"r2": measure(network, leak_spread), "mse": measure(5430 * (1 - network), 60)},
-            "baseline_mse": measure(5430, 90),
-        },
-    }
+def categorical(accuracy: float, linear: float, network: float) -> FeatureScores:
+    """Digits, and the color that leaks as a category."""
+    return scores(accuracy, accuracy - 0.03, 0.015, color=category(linear, network, 0.02))
 
 
-def categorical(accuracy: float, linear: float, network: float) -> dict[str, Any]:
-    leakage = {"linear": {"accuracy": measure(linear, 0.02)}, "nonlinear": {"accuracy": measure(network, 0.02)}}
-    return {
-        "accuracy": {"linear": measure(accuracy, 0.015), "knn": measure(accuracy - 0.03, 0.02)},
-        "leakage": leakage | {"baseline_accuracy": measure(0.1, 0.01)},
-    }
-
-
-def several_columns() -> dict[str, Any]:
+def several_columns() -> FeatureScores:
     """What is measured where the condition is a number and a category."""
-    number, category = evaluation(0.9, 0.3, 0.4), categorical(0.9, 0.6, 0.7)
-    return {"accuracy": number["accuracy"], "leakage": {}, "leakages": {"age": number["leakage"], "site": category["leakage"]}}
+    return scores(0.9, 0.87, 0.015, age=number(0.3, 0.4, 5430, 0.02), site=category(0.6, 0.7, 0.02))
 
 
 def make(name: str, method: str, seed: int, read: float, leaked: float, network: float, samples: int = 400) -> RunView:
@@ -54,16 +41,9 @@ def make(name: str, method: str, seed: int, read: float, leaked: float, network:
     steps = range(0, 600, 5)
     return RunView(
         name=name,
-        settings={
-            "method": method,
-            "data": {"name": "colordigits"},
-            "model": {"encoder": "lenet5", "head": [128, 128]},
-            "optim": {"name": "adam", "lr": 3e-3},
-            "train": {"batch_size": 256, "epochs": 120, "temperature": 0.1},
-            "seed": seed,
-            "version": "0.1.0",
-            "command": f"cclk train --preset {name}",
-        },
+        settings=load(overrides={"method": method, "seed": seed, "batch_size": 256, "epochs": 120, "optimizer": "adam", "lr": 3e-3}),
+        version="0.1.0",
+        command=f"cclk train --preset {name}",
         metrics=[
             {
                 "step": step,
@@ -75,12 +55,12 @@ def make(name: str, method: str, seed: int, read: float, leaked: float, network:
             }
             for step in steps
         ],
-        evaluation={"encoder": evaluation(read, leaked, network), "projection": evaluation(read - 0.06, leaked - 0.1, network - 0.1)},
+        evaluation=Evaluation(evaluation(read, leaked, network), evaluation(read - 0.06, leaked - 0.1, network - 0.1)),
         embedding=embed2d(parts, labels, colour, classes=[str(digit) for digit in range(10)], condition_names=names),
         kernel=None if method == "infonce" else picture_kernel(kernel, weights, batch, condition_names=names),
         pictures=SamplePictures(pictures, pictures[:, :, 2:18, 2:18], pictures.astype(np.float32) / 255, captions=list("031245")),
         label="digit",
-        condition="colour",
+        condition="color",
         data="ColorDigits: scikit-learn's handwritten digits on coloured backgrounds.",
     )
 

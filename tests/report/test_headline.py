@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from made_up_runs import categorical, evaluation, several_columns
 
+from cclk.evaluation import Accuracy, Evaluation, FeatureScores
 from cclk.report import RunView, summarize
+from cclk.training.settings import parse
 
 
-def run(method: str, part: dict[str, Any] | None, name: str = "", seed: int | None = None, **settings: Any) -> RunView:
-    found = None if part is None else {"encoder": part}
-    known = {"method": method, **({} if seed is None else {"seed": seed}), **settings}
-    return RunView(name or method, known, evaluation=found, label="digit", condition="color")
+def run(method: str, part: FeatureScores | None, name: str = "", seed: int = 0, data_fingerprint: str = "", **settings: Any) -> RunView:
+    known = parse({"method": method, "seed": seed, **settings})
+    found = Evaluation(part) if part else None
+    return RunView(name or method, known, evaluation=found, label="digit", condition="color", data_fingerprint=data_fingerprint)
 
 
 def said(*runs: RunView) -> str:
@@ -74,17 +77,17 @@ def test_every_setting_but_the_seed_counts(changed: dict[str, Any]) -> None:
 
 def test_where_data_and_runs_lie_does_not_count() -> None:
     runs = [
-        run("infonce", evaluation(0.9, 0.9, 0.9), f"a{seed}", seed, data={"dataset": f"/{seed}/mine.csv", "data_dir": f"/{seed}"},
-            command=f"cclk train --out a{seed}", version=f"0.{seed}")
+        run("infonce", evaluation(0.9, 0.9, 0.9), f"a{seed}", seed, data={"dataset": f"/{seed}/mine.csv", "data_dir": f"/{seed}"})
         for seed in range(3)
-    ]  # fmt: skip
+    ]
+    runs = [replace(one, command=f"cclk train --out a{one.name}", version=f"0.{one.name}") for one in runs]
     assert said(*runs).startswith("With a linear probe, the features of a (mean of 3 seeds) predict")
 
 
 def test_a_seed_twice_is_no_second_seed() -> None:
     words = said(run("infonce", evaluation(0.9, 0.9, 0.9), "a", 0), run("infonce", evaluation(0.9, 0.9, 0.9), "copy", 0))
     assert words.startswith("Compared with a, copy ")
-    unknown = [RunView(name, {}, evaluation={"encoder": evaluation(0.9, 0.9, 0.9)}) for name in "ab"]
+    unknown = [RunView(name, evaluation=Evaluation(evaluation(0.9, 0.9, 0.9))) for name in "ab"]
     assert said(*unknown).startswith("Compared with a, b "), "runs of unknown settings may differ in anything"
 
 
@@ -94,7 +97,7 @@ def test_seeds_are_averaged_under_the_name_they_share() -> None:
         "Compared with plain (mean of 3 seeds), fair (mean of 3 seeds) has higher digit accuracy (91.0 % → 97.0 %) and leaks less"
     )
     two = [
-        *seeds("fair-cclk", [0.9, 0.9], "fair", ridge=1),
+        *seeds("fair-cclk", [0.9, 0.9], "fair", loss={"ridge": 1.0}),
         *(run("fair-cclk", evaluation(0.9, 0.9, 0.9), f"fair-seed{s}", s) for s in (2, 3)),
     ]
     assert "fair-seed0 and fair-seed1 (mean of 2 seeds)" in said(*two), "a name that two sets of runs share would name neither"
@@ -131,7 +134,9 @@ def test_runs_on_other_data_are_not_compared() -> None:
     mnist = run("fair-cclk", evaluation(0.9, 0.3, 0.3), "mnist", data={"dataset": "colormnist"})
     assert "Compared" not in said(digits, mnist)
     people = [{"dataset": "p.csv", "dataset_options": {"condition": [column]}} for column in ("age", "site")]
-    assert "Compared" in said(*(run(method, evaluation(0.8, 0.9, 0.9), data=data) for method, data in zip("ab", people, strict=True)))
+    assert "Compared" in said(
+        *(run(method, evaluation(0.8, 0.9, 0.9), data=data) for method, data in zip(("infonce", "fair-cclk"), people, strict=True))
+    )
 
 
 def test_one_run() -> None:
@@ -148,14 +153,14 @@ def test_one_run() -> None:
 
 
 def test_without_labels_leaks_are_told() -> None:
-    assert said(run("infonce", evaluation(0.9, 0.3, 0.4) | {"accuracy": {}})) == (
+    assert said(run("infonce", replace(evaluation(0.9, 0.3, 0.4), accuracy=Accuracy()))) == (
         "With a linear probe, the features of infonce explain 30 % of the variance of the color."
     )
 
 
 def test_seeds_with_nothing_in_common() -> None:
     whole = evaluation(0.9, 0.3, 0.4)
-    runs = [run("infonce", whole | {"accuracy": {}}, "a-seed0", 0), run("infonce", whole | {"leakage": {}}, "a-seed1", 1)]
+    runs = [run("infonce", replace(whole, accuracy=Accuracy()), "a-seed0", 0), run("infonce", replace(whole, leakage={}), "a-seed1", 1)]
     assert said(*runs) == "The evaluations of a (mean of 2 seeds) have no measure in common."
 
 
@@ -171,6 +176,6 @@ def test_several_condition_columns() -> None:
 
 def test_what_was_not_measured_is_not_told() -> None:
     assert said(run("infonce", None)) == "infonce has not been evaluated: evaluate it, then make this report again."
-    assert said(run("infonce", None), run("b", None)).startswith("infonce and b have not been evaluated: evaluate them")
-    mixed = said(run("infonce", evaluation(0.8, 0.9, 0.9)), run("b", categorical(0.95, 0.9, 0.9)), run("c", None))
+    assert said(run("infonce", None), run("fair-cclk", None, "b")).startswith("infonce and b have not been evaluated: evaluate them")
+    mixed = said(run("infonce", evaluation(0.8, 0.9, 0.9)), run("fair-cclk", categorical(0.95, 0.9, 0.9), "b"), run("fair-cclk", None, "c"))
     assert mixed.startswith("Compared with infonce, b has higher digit accuracy (80.0 % → 95.0 %). c has not been evaluated")

@@ -14,7 +14,9 @@ import plotly.graph_objects as go
 import pytest
 from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
+from cclk.evaluation import Evaluation
 from cclk.report import RunView, embed2d, figures, picture_kernel, write_report
+from cclk.training.settings import load
 
 
 class Reader(HTMLParser):
@@ -67,7 +69,7 @@ def test_everything_is_there_in_order(tmp_path: Path) -> None:
         "loss",
         "The embedding",
         "by digit",
-        "by colour",
+        "by color",
         "The condition's weights",
         "Pictures and their two views",
         "cclk 0.1.0",
@@ -161,9 +163,9 @@ def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
         "default": ("fair-cclk", 60, 3e-3),
         "recipe": ("fair-cclk", 60, 0.2),
     }
-    found = {"encoder": categorical(0.9, 0.5, 0.6)}
+    found = Evaluation(categorical(0.9, 0.5, 0.6))
     runs = [
-        RunView(name, {"method": method, "seed": 0, "train": {"steps": steps}, "optim": {"lr": lr}}, evaluation=found)
+        RunView(name, load(overrides={"method": method, "steps": steps, "lr": lr}), evaluation=found)
         for name, (method, steps, lr) in changes.items()
     ]
     words, _, _ = read(write_report(runs, tmp_path / "r.html"))
@@ -172,7 +174,7 @@ def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
     for name in changes:
         assert re.search(rf"Compared with plain, {name} |Compared with {name}, ", header), name
     assert " ".join(header.split()).endswith(
-        "untrained infonce, steps 1, lr 1e-09 plain infonce, steps 60, lr 0.001 default fair-cclk, lr 0.003 recipe fair-cclk, lr 0.2"
+        "untrained infonce, lr 1e-09, steps 1 plain infonce, lr 0.001, steps 60 default fair-cclk, lr 0.003 recipe fair-cclk, lr 0.2"
     )
 
 
@@ -189,7 +191,7 @@ def test_learning_rates_have_a_log_axis() -> None:
 
 def test_planes_keep_data_apart() -> None:
     runs = [
-        RunView(name, {"data": {"dataset": name}}, evaluation={"encoder": evaluation(0.9, 0.5, 0.5)}, label="digit", condition="color")
+        RunView(name, load(overrides={"dataset": name}), evaluation=Evaluation(evaluation(0.9, 0.5, 0.5)), label="digit", condition="color")
         for name in ("colordigits", "colormnist")
     ]
     found = figures.planes(runs)
@@ -208,7 +210,7 @@ def test_plane_puts_runs_where_they_are() -> None:
 
 
 def test_no_leak_of_a_category_is_guessing_the_most_frequent_one() -> None:
-    found = figures.planes([RunView("several", evaluation={"encoder": several_columns()})])
+    found = figures.planes([RunView("several", evaluation=Evaluation(several_columns()))])
     assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {"age": [0], "site": [0.1]}
 
 
@@ -237,7 +239,7 @@ def test_one_run_of_two_is_not_evaluated(tmp_path: Path) -> None:
 
 def test_all_text_is_escaped(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
-    run = make(evil, evil, 0, 0.9, 0.5, 0.5)
+    run = make(evil, "infonce", 0, 0.9, 0.5, 0.5)
     assert run.embedding is not None
     run = dataclasses.replace(
         run,
@@ -245,7 +247,10 @@ def test_all_text_is_escaped(tmp_path: Path) -> None:
         condition=evil,
         data=evil,
         embedding=dataclasses.replace(run.embedding, classes=[evil] * 10, condition_names=[evil] * 3),
-        settings={evil: {evil: evil}, "command": evil, "version": evil},
+        settings=load(overrides={"dataset_options": {evil: evil}}),
+        command=evil,
+        version=evil,
+        data_fingerprint=evil,
     )
     out = write_report([run, run], tmp_path / "r.html", command=evil)
     words, reader, _ = read(out)
@@ -257,22 +262,25 @@ def test_all_text_is_escaped(tmp_path: Path) -> None:
 
 
 def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
-    text = write_report([RunView("a", {"x": 1, "y": {"z": 2}}), RunView("a", {"x": 1, "y": {"z": None}})], tmp_path / "r.html").read_text()
+    settings = [load(overrides={"steps": steps, "lr": 0.1}) for steps in (2, None)]
+    text = write_report([RunView("a", one) for one in settings], tmp_path / "r.html").read_text()
     rows = re.findall(r'<tr( class="differs")?><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td>', text)
-    assert rows == [(' class="differs"', "y.z", "2", "none"), ("", "x", "1", "1")]
+    assert [row for row in rows if row[0]] == [(' class="differs"', "train.steps", "2", "none")]
+    assert rows[0][0], "what differs comes first"
+    assert ("", "optim.lr", "0.1", "0.1") in rows
     assert "a (2)" in text, "runs of one name are told apart"
 
 
 def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
-    words, _, _ = read(write_report([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})], tmp_path / "r.html"))
+    words, _, _ = read(write_report([RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))], tmp_path / "r.html"))
     assert "40.0 %" in words
     assert "guessing the most common" in words
-    (figure,) = figures.planes([RunView("a", evaluation={"encoder": categorical(0.9, 0.4, 0.5)})]).values()
+    (figure,) = figures.planes([RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]).values()
     assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
-    run = RunView("a", evaluation={"encoder": several_columns(), "projection": several_columns()}, label="digit")
+    run = RunView("a", evaluation=Evaluation(several_columns(), several_columns()), label="digit")
     words, _, drawn = read(write_report([run, RunView("b")], tmp_path / "r.html"))
     table = words.partition("What the features tell")[2]
     for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "guessing the most common"):
@@ -283,11 +291,10 @@ def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
 
 
 def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
-    number = several_columns() | {"leakage": several_columns()["leakages"]["age"]}
-    del number["leakages"]
+    parts = [dataclasses.replace(several_columns(), leakage={name: several_columns().leakage[name]}) for name in ("age", "site")]
     runs = [
-        RunView("a", evaluation={"encoder": number}, label="income", condition="age"),
-        RunView("b", evaluation={"encoder": categorical(0.9, 0.4, 0.5)}, label="smile", condition="site"),
+        RunView("a", evaluation=Evaluation(parts[0]), label="income", condition="age"),
+        RunView("b", evaluation=Evaluation(parts[1]), label="smile", condition="site"),
     ]
     words, _, drawn = read(write_report(runs, tmp_path / "r.html"))
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]

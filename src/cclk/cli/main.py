@@ -86,10 +86,8 @@ def evaluate(
     named = {str(run.folder) if alike else run.name: run for run in opened}
     found = {name: evaluate_run(run, bootstrap, quiet) for name, run in named.items()}
     if not quiet:
-        called = {name: nouns(run) for name, run in named.items()}
-        labels = {words["label"] for words in called.values()}
-        conditions = {name: words["condition"] for name, words in called.items()}
-        Console().print(evaluation_table(found, label=labels.pop() if len(labels) == 1 else "label", condition=conditions))
+        labels = {nouns(run)["label"] for run in named.values()}
+        Console().print(evaluation_table(found, label=labels.pop() if len(labels) == 1 else "label"))
 
 
 @app.command

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +14,7 @@ from rich.console import Console
 
 import cclk
 from cclk import augment
-from cclk.evaluation import Samples, evaluate
-from cclk.evaluation.files import read_evaluation, write_evaluation
+from cclk.evaluation import Accuracy, Evaluation, FeatureScores, Samples, evaluate, read_evaluation, write_evaluation
 from cclk.evaluation.parts import parts_of
 from cclk.evaluation.table import evaluation_table
 from cclk.report import KernelPicture, RunView, SamplePictures, category_names, embed2d, picture_kernel, summarize, write_report
@@ -39,8 +38,8 @@ def nouns(run: Run) -> dict[str, str]:
     return {"label": label, "condition": condition}
 
 
-def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[str, Any]:
-    """Measure encoder and projection of a run, and write RUN/evaluation.json."""
+def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> Evaluation:
+    """Evaluate encoder and projection of a run, and write RUN/evaluation.json."""
     dataset = run.dataset
     if len(dataset.classes) == 1 and not dataset.columns:
         raise RunError(f"{run.folder} has neither a label nor a condition to measure: train it with --label or --condition to evaluate it")
@@ -48,20 +47,19 @@ def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> dict[s
     console = Console(stderr=True, quiet=quiet)
     with console.status(f"embedding {run.name}"):
         embedded = [run.embed(split) for split in splits]
-    found: dict[str, Any] = {}
+    found: list[FeatureScores] = []
     for place, name in enumerate(("encoder", "projection")):
         with console.status(f"probing the {name} of {run.name}"):
             samples = [Samples(pair[place], split.y, split.condition) for pair, split in zip(embedded, splits, strict=True)]
-            found[name] = evaluate(
-                samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap, parts=parts_of(dataset)
-            )
-            if len(dataset.classes) == 1:  # nothing was labelled, so nothing was read
-                found[name]["accuracy"] = {}
-            if not dataset.columns:
-                del found[name]["leakage"]
-    found["version"] = cclk.__version__
-    write_evaluation(run.folder, found)
-    return found
+            scores = evaluate(
+                samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap,
+                leakage=bool(dataset.columns), parts=parts_of(dataset), condition=nouns(run)["condition"],
+            )  # fmt: skip
+            # Data without labels have one class, which is always predicted.
+            found.append(replace(scores, accuracy=Accuracy()) if len(dataset.classes) == 1 else scores)
+    evaluation = Evaluation(found[0], found[1], cclk.__version__)
+    write_evaluation(run.folder, evaluation)
+    return evaluation
 
 
 def report_runs(runs: list[Run], out: Path) -> Path:
@@ -74,11 +72,15 @@ def _view(run: Run) -> RunView:
     dataset, settings = run.dataset, run.settings
     features = run.embed(dataset.test)[0]
     categories = category_names(dataset, settings.data.dataset, settings.data.dataset_options.get("row_id"))
+    called = nouns(run)
     return RunView(
         name=run.name,
-        settings=settings.model_dump(mode="json") | {key: value for key, value in run.about.items() if value},
+        settings=settings,
         metrics=run.metrics(),
-        evaluation=read_evaluation(run.folder),
+        evaluation=read_evaluation(run.folder, called["condition"]),
+        version=run.about["version"] or "",
+        command=run.about["command"] or "",
+        data_fingerprint=run.about["data_fingerprint"] or "",
         embedding=embed2d(
             features, dataset.test.y, dataset.test.condition,
             classes=dataset.classes, condition_names=dataset.condition_names, categories=categories,
@@ -86,7 +88,7 @@ def _view(run: Run) -> RunView:
         kernel=_kernel_picture(run, categories),
         pictures=_pictures(run),
         data=dataset.description,
-        **nouns(run),
+        **called,
     )  # fmt: skip
 
 
@@ -118,7 +120,7 @@ def _pictures(run: Run) -> SamplePictures | None:
     return SamplePictures(x, views[0], views[1], captions)
 
 
-DEMO: dict[str, tuple[str, dict[str, Any]]] = {
+DEMO: dict[str, tuple[str, dict[str, float]]] = {
     "untrained": ("digits-infonce", {"steps": 1, "lr": 1e-9}),  # what training is to be compared with
     "digits-infonce": ("digits-infonce", {}),
     "digits-fair": ("digits-fair", {}),
@@ -144,10 +146,11 @@ def run_demo(out: Path, seeds: int) -> None:
                 run = engine.train(load(preset=preset, overrides={**changes, "seed": seed}), folder, command="cclk demo")
             runs[name].append(run)
     found = {name: [evaluate_run(run) for run in made] for name, made in runs.items()}
-    write_json(out / "demo.json", {"command": f"cclk demo --seeds {seeds}", "version": cclk.__version__, "evaluations": found})
+    evaluations = {name: [evaluation.to_json() for evaluation in made] for name, made in found.items()}
+    write_json(out / "demo.json", {"command": f"cclk demo --seeds {seeds}", "version": cclk.__version__, "evaluations": evaluations})
     everyone = [run for made in runs.values() for run in made]
-    results = [result for made in found.values() for result in made]
-    console.print(evaluation_table({run.name: result for run, result in zip(everyone, results, strict=True)}, **nouns(everyone[0])))
+    named = {run.name: evaluation for name, made in runs.items() for run, evaluation in zip(made, found[name], strict=True)}
+    console.print(evaluation_table(named, label=nouns(everyone[0])["label"]))
     views = [_view(run) for run in everyone]
     page = write_report(views, out / "report.html")
     for sentence in summarize(views):

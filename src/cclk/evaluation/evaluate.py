@@ -14,15 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from cclk.evaluation import intervals
-from cclk.evaluation.intervals import Measure, explained_variance, mean_squared_error, share_right
+from cclk.evaluation.intervals import Statistic, explained_variance, mean_squared_error, share_right
 from cclk.evaluation.nonlinear import LARGEST_TRAINING_SET, Network, Task, fit_network
 from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbours
 from cclk.evaluation.samples import Floats, Integers, Samples, carve, check
+from cclk.evaluation.scores import Accuracy, Detail, FeatureScores, Leakage
 
 Kind = Literal["continuous", "categorical", "mixed"]
 Parts = Sequence[tuple[str, Literal["continuous", "categorical"], slice]]
 """The columns of a mixed condition: the name, kind and place of each."""
-Evaluation = dict[str, Any]
 
 
 def evaluate(
@@ -34,7 +34,8 @@ def evaluate(
     bootstrap: int = 1000,
     leakage: bool = True,
     parts: Parts = (),
-) -> Evaluation:
+    condition: str = "condition",
+) -> FeatureScores:
     """Probe one representation: fit on train, choose on validation, report on test with 95 % bootstrap intervals.
 
     Args:
@@ -42,14 +43,13 @@ def evaluate(
         kind: of the condition. Categorical leaks are accuracies; continuous ones R^2, and MSE in its own units (mean over columns).
         seed: of the carved validation split, the non-linear probe and the bootstrap.
         bootstrap: the number of resamples of the test split.
-        leakage: whether to look for the condition at all; labels alone are much quicker.
-        parts: the columns of a mixed condition; what leaks of each is measured by itself.
+        leakage: whether to measure leakage of the condition; without it evaluation is much faster.
+        parts: the columns of a mixed condition; the leakage of each is measured separately.
+        condition: the name of a condition that is not mixed.
 
     Returns:
-        {"accuracy": {"linear", "knn"}, "leakage": {"linear": {"r2", "mse"}, "nonlinear": {"r2", "mse"}, "baseline_mse"}, "how": {...}},
-        where each measure is {"value", "low", "high"}; for a categorical condition {"accuracy"} in place of {"r2", "mse"}, and
-        "baseline_accuracy". A condition that is constant in the training or the test split shows no leak: "leakage" is {} then.
-        A mixed condition has "leakages" instead: the name of each column to its leakage.
+        Accuracies, and the leakage of each column by its name. A column that is constant in the training or the test split has an
+        empty `Leakage`.
     """
     for name, split in (("training", train), ("validation", validation), ("test", test)):
         check(split, name)
@@ -57,23 +57,24 @@ def evaluate(
         raise ValueError(f'kind must be "continuous" or "categorical", or "mixed" with its parts, got {kind!r} and {len(parts)} parts')
     if len(test) == 0:
         raise ValueError("the test split is empty: there is nothing to report on")
-    how: dict[str, Any] = {"validation_from": "its own split" if len(validation) else "the training split"}
+    how: dict[str, Detail] = {"validation_from": "its own split" if len(validation) else "the training split"}
     if not len(validation):
         train, validation = carve(train, seed)
     scale = Scale.fit(train.features)
     probing = _Probing(scale(train.features), scale(validation.features), scale(test.features), seed, how)
 
-    measures = _label_measures(probing, train, validation, test)
-    for number, (_, part_kind, place) in enumerate(parts or [("", kind, slice(None))]) if leakage else ():
+    columns: Sequence[tuple[str, Kind, slice]] = (parts or [(condition, kind, slice(None))]) if leakage else ()
+    found: dict[str | None, dict[str, Statistic]] = {None: _label_statistics(probing, train, validation, test)}
+    for name, column_kind, place in columns:
         values = [split.condition[:, place] for split in (train, validation, test)]
-        if _varies(values[0]) and _varies(values[2]):
-            leaks = (_category_leaks if part_kind == "categorical" else _number_leaks)(probing, *values)
-            measures |= {f"leakages.{number}.{name}" if parts else f"leakage.{name}": found for name, found in leaks.items()}
+        varies = _varies(values[0]) and _varies(values[2])
+        found[name] = (_category_statistics if column_kind == "categorical" else _number_statistics)(probing, *values) if varies else {}
+    estimates = intervals.bootstrap(
+        {(column, name): statistic for column, named in found.items() for name, statistic in named.items()}, bootstrap, seed
+    )
+    scores = {column: {name: estimates[column, name] for name in named} for column, named in found.items()}
     sizes = {"train": len(train), "validation": len(validation), "test": len(test), "bootstrap": bootstrap, "seed": seed}
-    found: Evaluation = {"accuracy": {}, "leakage": {}} | _nest(intervals.bootstrap(measures, bootstrap, seed)) | {"how": sizes | how}
-    if parts:
-        found["leakages"] = {name: found.get("leakages", {}).get(str(number), {}) for number, (name, _, _) in enumerate(parts)}
-    return found
+    return FeatureScores(Accuracy(**scores[None]), {name: Leakage(**scores[name]) for name, _, _ in columns}, sizes | how)
 
 
 @dataclass
@@ -84,7 +85,7 @@ class _Probing:
     validation: Floats
     test: Floats
     seed: int
-    how: dict[str, Any] = field(default_factory=dict)
+    how: dict[str, Detail] = field(default_factory=dict)
 
     def classifier(self, name: str, train: Integers, validation: Integers, classes: int) -> Linear:
         """The linear probe for class numbers."""
@@ -111,30 +112,30 @@ class _Probing:
         return fit_network(self.train[rows], train[rows], held, held_target, start, task, self.seed)
 
 
-def _label_measures(probing: _Probing, train: Samples, validation: Samples, test: Samples) -> dict[str, Measure]:
+def _label_statistics(probing: _Probing, train: Samples, validation: Samples, test: Samples) -> dict[str, Statistic]:
     names = np.unique(train.y)
     target, held, truth = (_number(split.y, names) for split in (train, validation, test))
     linear = probing.classifier("accuracy", target, held, len(names))(probing.test).argmax(axis=1)
     near = predict_neighbours(train.features, target, len(names), test.features)
-    return {"accuracy.linear": share_right(linear, truth), "accuracy.knn": share_right(near, truth)}
+    return {"linear": share_right(linear, truth), "knn": share_right(near, truth)}
 
 
-def _number_leaks(probing: _Probing, train: Floats, validation: Floats, test: Floats) -> dict[str, Measure]:
+def _number_statistics(probing: _Probing, train: Floats, validation: Floats, test: Floats) -> dict[str, Statistic]:
     mean, constant = train.mean(axis=0), np.ptp(train, axis=0) == 0
     unit = np.where(constant, 1.0, train.std(axis=0))
     weight = np.where(constant, 0.0, unit**-2.0)
     target, held = (train - mean) / unit, (validation - mean) / unit
     linear = probing.ridge(target, held)
     network = probing.network(target, held, linear, "regression")
-    found = {"baseline_mse": mean_squared_error(np.broadcast_to(mean, test.shape), test)}
+    found = {"baseline": mean_squared_error(np.broadcast_to(mean, test.shape), test)}
     for name, probe in (("linear", linear), ("nonlinear", network)):
         prediction = probe(probing.test) * unit + mean
-        found[f"{name}.r2"] = explained_variance(prediction, test, weight)
-        found[f"{name}.mse"] = mean_squared_error(prediction, test)
+        found[name] = explained_variance(prediction, test, weight)
+        found[f"{name}_mse"] = mean_squared_error(prediction, test)
     return found
 
 
-def _category_leaks(probing: _Probing, train: Floats, validation: Floats, test: Floats) -> dict[str, Measure]:
+def _category_statistics(probing: _Probing, train: Floats, validation: Floats, test: Floats) -> dict[str, Statistic]:
     if train.shape[1] != 1:
         raise ValueError(f"a categorical condition is one column of integers, got {train.shape[1]} columns: join them into one")
     names, counts = np.unique(train, return_counts=True)
@@ -142,9 +143,9 @@ def _category_leaks(probing: _Probing, train: Floats, validation: Floats, test: 
     linear = probing.classifier("condition", target, held, len(names))
     network = probing.network(target, held, linear, "classification")
     return {
-        "linear.accuracy": share_right(linear(probing.test).argmax(axis=1), truth),
-        "nonlinear.accuracy": share_right(network(probing.test).argmax(axis=1), truth),
-        "baseline_accuracy": share_right(np.full_like(truth, counts.argmax()), truth),
+        "linear": share_right(linear(probing.test).argmax(axis=1), truth),
+        "nonlinear": share_right(network(probing.test).argmax(axis=1), truth),
+        "baseline": share_right(np.full_like(truth, counts.argmax()), truth),
     }
 
 
@@ -157,15 +158,3 @@ def _number(values: Any, names: Any) -> Integers:
 
 def _varies(condition: Floats) -> bool:
     return bool((condition != condition[:1]).any())
-
-
-def _nest(flat: dict[str, Any]) -> Evaluation:
-    """{"a.b": 1} as {"a": {"b": 1}}."""
-    nested: Evaluation = {}
-    for path, value in flat.items():
-        *folders, name = path.split(".")
-        place = nested
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        place[name] = value
-    return nested

@@ -9,19 +9,20 @@ import torch
 from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
-from cclk.evaluation import Samples, evaluate
+from cclk.evaluation import Accuracy, Estimate, Leakage, Samples, evaluate
 from cclk.evaluation.parts import parts_of
 
 Measure = Literal["accuracy", "knn", "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse"]
-PATHS: dict[Measure, str] = {
-    "accuracy": "accuracy.linear",
-    "knn": "accuracy.knn",
-    "linear_r2": "leakage.linear.r2",
-    "nonlinear_r2": "leakage.nonlinear.r2",
-    "linear_mse": "leakage.linear.mse",
-    "nonlinear_mse": "leakage.nonlinear.mse",
-    "baseline_mse": "leakage.baseline_mse",
+READ: dict[Measure, Callable[[Accuracy, Leakage], Estimate | None]] = {
+    "accuracy": lambda accuracy, _: accuracy.linear,
+    "knn": lambda accuracy, _: accuracy.knn,
+    "linear_r2": lambda _, leakage: leakage.linear,
+    "nonlinear_r2": lambda _, leakage: leakage.nonlinear,
+    "linear_mse": lambda _, leakage: leakage.linear_mse,
+    "nonlinear_mse": lambda _, leakage: leakage.nonlinear_mse,
+    "baseline_mse": lambda _, leakage: leakage.baseline,
 }
+LEAKS: frozenset[Measure] = frozenset(READ) - {"accuracy", "knn"}
 WORDS: dict[Measure, str] = {
     "accuracy": "accuracy, %",
     "knn": "kNN accuracy, %",
@@ -46,24 +47,21 @@ def measure(
     reported = getattr(dataset, split)
     held = dataset.validation if split == "test" else reported.subset(torch.arange(0))
     samples = [Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, reported)]
-    leaks = any(PATHS[name].startswith("leakage") for name in wanted)
+    leaks = not LEAKS.isdisjoint(wanted)
     found = evaluate(samples[0], samples[1], samples[2], dataset.condition_kind, seed, bootstrap=1, leakage=leaks, parts=parts_of(dataset))
-    values: dict[Measure, float] = {}
-    for name in wanted:
-        place = found
-        for step in PATHS[name].split("."):
-            if step not in place:
-                raise ValueError(f"{name} cannot be measured on {dataset.name}: its condition is constant")
-            place = place[step]
-        values[name] = place["value"]
-    return values
+    leakage = next(iter(found.leakage.values()), Leakage())
+    values = {name: READ[name](found.accuracy, leakage) for name in wanted}
+    constant = next((name for name, value in values.items() if value is None), None)
+    if constant:
+        raise ValueError(f"{constant} cannot be measured on {dataset.name}: its condition is constant")
+    return {name: value.value for name, value in values.items() if value}
 
 
 def check(dataset: Dataset, wanted: Sequence[Measure], split: Literal["test", "validation"]) -> None:
     """An error if what is wanted cannot be measured on this dataset, however well it is trained on."""
     if not len(getattr(dataset, split)):
         raise ValueError(f"the {split} split of {dataset.name} is empty: hold some training rows out (--holdout)")
-    leak = next((name for name in wanted if PATHS[name].startswith("leakage")), None)
+    leak = next((name for name in wanted if name in LEAKS), None)
     if leak is None:
         return
     if not dataset.columns:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cclk.evaluation.table import leak, leaks_of, look
+from cclk.evaluation import Estimate
 from cclk.report.groups import data_of, listed
 from cclk.report.view import Array, Embedding, KernelPicture, RunView, category, hex_colours, is_colour
 
-Figure = dict[str, Any]
+Spec = dict[str, Any]
+"""A part of a plotly specification, which has no types of its own."""
+Figure = Spec
 
 # Readable on white and on near-black.
 RUN_COLOURS = ("#4c8dd6", "#e0803a", "#3fa37c", "#b765c4", "#c9a227", "#d9596b", "#5fb0c9", "#8d8d3f", "#9a7b66", "#7d7fd8")
@@ -45,13 +47,12 @@ def planes(runs: Sequence[RunView]) -> dict[str, Figure]:
     """Title -> accuracy against the leak of one condition column, for each column and each dataset."""
     found: dict[tuple[Hashable, str, str], list[_Point]] = {}
     for place, run in enumerate(runs):
-        part = (run.evaluation or {}).get("encoder", {})
-        for column, leaks in leaks_of(part, run.condition).items():
-            read, leaked = look(part, "accuracy.linear"), leak(leaks, "linear")
-            if read and leaked:
-                # Who knows nothing of a category still guesses the most frequent one.
-                guess = (look(leaks, "leakage.baseline_accuracy") or {"value": 0.0})["value"]
-                found.setdefault((data_of(run), column, leaked[0]), []).append(_Point(place, leaked[1], read, guess))
+        accuracy = run.scores.accuracy.linear
+        for column, leakage in run.scores.leakage.items():
+            if accuracy and leakage.linear:
+                # Without any knowledge of a category one can still guess the most frequent one.
+                guess = leakage.guess.value if leakage.guess else 0.0
+                found.setdefault((data_of(run), column, leakage.linear.unit), []).append(_Point(place, leakage.linear, accuracy, guess))
     drawn: dict[str, Figure] = {}
     for (_, column, unit), points in found.items():
         # Columns of the same name in different data are told apart by their runs.
@@ -64,22 +65,22 @@ class _Point(NamedTuple):
     """A run on the plane of accuracy and leakage."""
 
     place: int
-    leak: Mapping[str, float]
-    accuracy: Mapping[str, float]
+    leak: Estimate
+    accuracy: Estimate
     guess: float
     """The leak of features that know nothing of the condition."""
 
 
 def _plane(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Point]) -> Figure:
-    bottom = max(0.0, min(100 * point.accuracy["low"] for point in points) - 4)
-    left = min(-0.04, min(point.leak["low"] for point in points) - 0.04)
+    bottom = max(0.0, min(100 * point.accuracy.low for point in points) - 4)
+    left = min(-0.04, min(point.leak.low for point in points) - 0.04)
     data = [
         {
             "type": "scatter",
             "mode": "markers",
             "name": _plain(runs[place].name),
-            "x": [x["value"]],
-            "y": [100 * y["value"]],
+            "x": [x.value],
+            "y": [100 * y.value],
             "error_x": _bars(x, 1),
             "error_y": _bars(y, 100),
             "marker": {"size": 13, "color": run_colour(place)},
@@ -120,7 +121,7 @@ def curves(runs: Sequence[RunView]) -> dict[str, Figure]:
     keys = [key for key in _CURVES if key in logged] + sorted(logged - _NOT_CURVES - set(_CURVES))
     found = {}
     for key in keys[:_MOST_CURVES]:
-        data: list[dict[str, Any]] = []
+        data: list[Spec] = []
         for place, run in enumerate(runs):
             steps, values = _thin(run.metrics, key, max(60, _CURVE_POINTS * 2 // (len(runs) + 1)))
             if steps:
@@ -188,7 +189,7 @@ def _heat(picture: KernelPicture, matrix: Array) -> Figure:
         strip = [("", list(picture.colours), places)]
     elif picture.codes is not None:
         strip = [(name, color, places[chosen]) for name, color, chosen in _by_category(picture.codes, picture.categories)]
-    data: list[dict[str, Any]] = [heat]
+    data: list[Spec] = [heat]
     for name, color, here in strip:
         marker = {"symbol": "square", "size": 6, "color": color}
         x, y = here.tolist(), [size + 1] * len(here)
@@ -229,7 +230,7 @@ def _grouped(embedding: Embedding, points: Array, codes: Array, names: Sequence[
     return {"data": data, "layout": _plane_layout(embedding) | {"showlegend": True, "legend": _LEGEND}}
 
 
-def _plane_layout(embedding: Embedding) -> dict[str, Any]:
+def _plane_layout(embedding: Embedding) -> Spec:
     bare = {"showticklabels": False, "ticks": "", "showgrid": False, "zeroline": False, "automargin": False}
     first, second = (f"{100 * share:.0f} % of the variance" for share in embedding.explained)
     return {
@@ -241,7 +242,7 @@ def _plane_layout(embedding: Embedding) -> dict[str, Any]:
     }
 
 
-def _dots(points: Array, **more: Any) -> dict[str, Any]:
+def _dots(points: Array, **more: object) -> Spec:
     return {"type": "scatter", "mode": "markers", "x": _rounded(points[:, 0]), "y": _rounded(points[:, 1]), **more}
 
 
@@ -251,12 +252,12 @@ def _some(embedding: Embedding, runs: int) -> Array:
     return np.linspace(0, size - 1, min(size, most)).round().astype(int)
 
 
-def _bars(measure: Mapping[str, float], factor: float) -> dict[str, Any]:
-    above, below = factor * (measure["high"] - measure["value"]), factor * (measure["value"] - measure["low"])
+def _bars(found: Estimate, factor: float) -> Spec:
+    above, below = factor * (found.high - found.value), factor * (found.value - found.low)
     return {"type": "data", "symmetric": False, "array": [max(0.0, above)], "arrayminus": [max(0.0, below)], "thickness": 1.2, "width": 4}
 
 
-def _thin(lines: Sequence[Mapping[str, Any]], key: str, most: int) -> tuple[list[float], list[float]]:
+def _thin(lines: Sequence[Mapping[str, object]], key: str, most: int) -> tuple[list[float], list[float]]:
     """Steps and values of one quantity; means over neighbouring steps if there are too many to draw."""
     pairs = [(_number(line.get("step", place)), _number(line.get(key))) for place, line in enumerate(lines)]
     kept = np.array([pair for pair in pairs if None not in pair], dtype=np.float64).reshape(-1, 2)
@@ -265,7 +266,7 @@ def _thin(lines: Sequence[Mapping[str, Any]], key: str, most: int) -> tuple[list
     return np.rint(kept[:, 0]).tolist(), _rounded(kept[:, 1])
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

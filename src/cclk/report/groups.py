@@ -8,12 +8,9 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from cclk.report.view import RunView
 
-_ABOUT = ("version", "command", "threads")
-"""Stored beside the settings, but no settings."""
 _LISTED = 5
 
 
@@ -25,18 +22,24 @@ class Group:
     runs: Sequence[RunView]
 
 
-def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings by their dotted names, values as text; without what is stored beside them.
+def flat_settings(run: RunView) -> dict[str, str]:
+    """The settings of a run by their dotted names, and the fingerprint of its data, values as text.
 
-    >>> flatten({"optim": {"lr": 0.1}, "command": "cclk train"})
-    {'optim.lr': '0.1'}
+    >>> from cclk.training.settings import load
+    >>> flat_settings(RunView("a", load(overrides={"lr": 0.1})))["optim.lr"]
+    '0.1'
     """
+    flat = _flatten(run.settings.model_dump(mode="json")) if run.settings else {}
+    return flat | ({"data_fingerprint": run.data_fingerprint} if run.data_fingerprint else {})
+
+
+def _flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{key}.")
-        elif prefix or key not in _ABOUT:
-            flat[f"{prefix}{key}"] = value if isinstance(value, str) else "none" if value is None else json.dumps(value, default=str)
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value if isinstance(value, str) else "none" if value is None else json.dumps(value)
     return flat
 
 
@@ -60,7 +63,7 @@ def group_by_settings(runs: Sequence[RunView]) -> list[Group]:
 
 def data_of(run: RunView) -> Hashable:
     """Equal for runs whose accuracies can be compared: the same data and label. The condition may be another one."""
-    flat = flatten(run.settings)
+    flat = flat_settings(run)
     kept = {key: value for key, value in flat.items() if key.startswith("data.dataset") and key != "data.dataset_options.condition"}
     return run.label, frozenset(kept.items())
 
@@ -68,8 +71,8 @@ def data_of(run: RunView) -> Hashable:
 def differences(runs: Sequence[RunView]) -> list[str]:
     """For each run its method, its data if there are several, and the settings in which runs of that method on these data differ.
 
-    >>> a, b = RunView("a", {"method": "infonce", "optim": {"lr": 0.1}}), RunView("b", {"method": "infonce", "optim": {"lr": 0.2}})
-    >>> differences([a, b])
+    >>> from cclk.training.settings import load
+    >>> differences([RunView(name, load(overrides={"method": "infonce", "lr": lr})) for name, lr in (("a", 0.1), ("b", 0.2))])
     ['infonce, lr 0.1', 'infonce, lr 0.2']
     """
     flat = [_without_location(run) for run in runs]
@@ -87,7 +90,7 @@ def differences(runs: Sequence[RunView]) -> list[str]:
 
 def _without_location(run: RunView) -> dict[str, str]:
     """The settings but for where the data are and how fast they were computed; the fingerprint identifies the data."""
-    flat = flatten(run.settings)
+    flat = flat_settings(run)
     for name in ("data.data_dir", "train.threads"):
         flat.pop(name, None)
     if "data.dataset" in flat:
@@ -99,7 +102,7 @@ def _common_name(runs: Sequence[RunView]) -> str:
     """What the names of runs share once their seeds are taken away: "fair" of "fair-seed0" and "fair-seed1"."""
     if len(runs) == 1:
         return runs[0].name
-    stems = {re.sub(rf"[-_. ]*(seed)?[-_. ]*0*{run.settings.get('seed')}$", "", run.name) for run in runs}
+    stems = {re.sub(rf"[-_. ]*(seed)?[-_. ]*0*{run.settings.seed if run.settings else ''}$", "", run.name) for run in runs}
     stem = stems.pop()
     return _names(runs) if stems or not stem else stem
 

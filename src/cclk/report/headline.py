@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cclk.evaluation.table import PROBES, leak, leaks_of, look, number, percent
+from cclk.evaluation.scores import PROBES, Estimate
 from cclk.report.groups import Group, data_of, group_by_settings, listed
 from cclk.report.view import RunView
 
@@ -23,32 +23,11 @@ Verdict = Literal["higher", "lower", "same", "unclear"]
 
 
 @dataclass(frozen=True)
-class _Value:
-    """A measure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    unit: str
-
-    def __str__(self) -> str:
-        return number(self.value) if self.unit == "r2" else percent(self.value)
-
-    @property
-    def measure(self) -> str:
-        return "R²" if self.unit == "r2" else "accuracy"
-
-    @property
-    def between(self) -> str:
-        return f"{number(self.low)} to {number(self.high)}" if self.unit == "r2" else f"{100 * self.low:.1f} to {percent(self.high)}"
-
-
-@dataclass(frozen=True)
 class _Change:
     """From the value of one group to that of another."""
 
-    old: _Value
-    new: _Value
+    old: Estimate
+    new: Estimate
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -81,7 +60,7 @@ def summarize(runs: Sequence[RunView]) -> list[str]:
         cohorts.setdefault(data_of(group.runs[0]), []).append(group)
     sentences = []
     for groups in cohorts.values():
-        plain = [group for group in groups if group.runs[0].settings.get("method") == BASELINE]
+        plain = [group for group in groups if (settings := group.runs[0].settings) and settings.method == BASELINE]
         baseline = max(plain, key=_steps) if plain else groups[0]
         others = sorted((group for group in groups if group is not baseline), key=_rank, reverse=True)
         sentences += [_compared(baseline, group) for group in others] or [_alone(baseline)]
@@ -92,15 +71,14 @@ def summarize(runs: Sequence[RunView]) -> list[str]:
 
 
 def _evaluated(run: RunView) -> bool:
-    part = (run.evaluation or {}).get("encoder", {})
-    return bool(look(part, "accuracy.linear")) or any(leak(leaks, "linear") for leaks in leaks_of(part).values())
+    return bool(run.scores.accuracy.linear or any(leakage.linear for leakage in run.scores.leakage.values()))
 
 
 def _alone(group: Group) -> str:
     words = []
     if accuracy := _accuracy(group):
         words.append(f"predict the {group.runs[0].label} with {accuracy} accuracy (95 % interval {accuracy.between})")
-    guesses = _leaks(group, "baseline")
+    guesses = _leaks(group, "guess")
     for column, found in _leaks(group, "linear").items():
         if column in guesses:
             words.append(f"predict the {column} with {found} accuracy (always guessing the most common one: {guesses[column]})")
@@ -127,13 +105,13 @@ def _compared(before: Group, after: Group) -> str:
                 clear.append(f"has {direction} {noun} ({change})")
     columns = list(_leaks(after, "linear"))
     # Of several columns the non-linear probe alone, which reads the most; the table has the rest.
-    probes = {"nonlinear": PROBES["nonlinear"]} if len(columns) > 1 else PROBES
+    probes = {probe: title for probe, title in PROBES.items() if probe == "nonlinear" or len(columns) == 1}
     changes = {probe: _changes(_leaks(before, probe), _leaks(after, probe)) for probe in probes}
     for column in columns:
         shown: dict[Verdict, list[str]] = {}
         for probe, title in probes.items():
             if found := changes[probe].get(column):
-                shown.setdefault(found.verdict, []).append(f"{title} {found.old.measure} {found}")
+                shown.setdefault(found.verdict, []).append(f"{title} {found.old.name} {found}")
         for verdict, measured in shown.items():
             numbers = f"({'; '.join(measured)})"
             match verdict:
@@ -150,7 +128,7 @@ def _compared(before: Group, after: Group) -> str:
     return f"Compared with {_called(before)}, {_called(after)} {listed(clear)}."
 
 
-def _changes(old: dict[str, _Value], new: dict[str, _Value]) -> dict[str, _Change]:
+def _changes(old: dict[str, Estimate], new: dict[str, Estimate]) -> dict[str, _Change]:
     return {column: _Change(old[column], new[column]) for column in new if column in old and old[column].unit == new[column].unit}
 
 
@@ -161,8 +139,8 @@ def _called(group: Group) -> str:
 def _steps(group: Group) -> float:
     """For how many steps the runs were trained."""
     run = group.runs[0]
-    logged = [line["step"] for line in run.metrics if isinstance(line.get("step"), int)]
-    return max(logged) if logged else run.settings.get("train", {}).get("steps") or 0
+    logged = [step for line in run.metrics if isinstance(step := line.get("step"), int)]
+    return max(logged) if logged else (run.settings and run.settings.train.steps) or 0
 
 
 def _rank(group: Group) -> float:
@@ -170,33 +148,25 @@ def _rank(group: Group) -> float:
     return accuracy.value if accuracy else -math.inf
 
 
-def _accuracy(group: Group) -> _Value | None:
-    found = [look(run.evaluation or {}, "encoder.accuracy.linear") for run in group.runs]
-    return _mean([_Value(m["value"], m["low"], m["high"], "accuracy") for m in found if m], len(group.runs))
+def _accuracy(group: Group) -> Estimate | None:
+    return _mean([run.scores.accuracy.linear for run in group.runs])
 
 
-def _leaks(group: Group, probe: str) -> dict[str, _Value]:
-    """What a probe, or guessing the most common category ("baseline"), reads of each condition column, where all of the runs have it."""
-    parts = [leaks_of((run.evaluation or {}).get("encoder", {}), run.condition) for run in group.runs]
-    together = {}
-    for column in parts[0]:
-        found = []
-        for part in parts:
-            leaks = part.get(column, {})
-            guess = look(leaks, "leakage.baseline_accuracy")
-            measured = (("accuracy", guess) if guess else None) if probe == "baseline" else leak(leaks, probe)
-            if measured:
-                found.append(_Value(measured[1]["value"], measured[1]["low"], measured[1]["high"], measured[0]))
-        if mean := _mean(found, len(parts)):
-            together[column] = mean
-    return together
+def _leaks(group: Group, probe: Literal["linear", "nonlinear", "guess"]) -> dict[str, Estimate]:
+    """What a probe, or guessing the most common category, reads of each condition column, where all of the runs have it."""
+    means = {
+        column: _mean([getattr(run.scores.leakage.get(column), probe, None) for run in group.runs])
+        for column in group.runs[0].scores.leakage
+    }
+    return {column: mean for column, mean in means.items() if mean}
 
 
-def _mean(values: Sequence[_Value], runs: int) -> _Value | None:
-    """The mean over seeds; None unless all of the runs have the measure.
+def _mean(found: Sequence[Estimate | None]) -> Estimate | None:
+    """The mean over seeds; None unless all of the runs have the score.
 
     The interval covers both the test samples, which the seeds share, and the seeds, by Student's t.
     """
+    values, runs = [value for value in found if value], len(found)
     if len(values) != runs or len({value.unit for value in values}) != 1:
         return None
     mean, seeds = statistics.fmean(value.value for value in values), 0.0
@@ -206,4 +176,4 @@ def _mean(values: Sequence[_Value], runs: int) -> _Value | None:
         seeds = float(stdtrit(runs - 1, 0.975)) * statistics.stdev(value.value for value in values) / math.sqrt(runs)
     below = math.hypot(statistics.fmean(value.value - value.low for value in values), seeds)
     above = math.hypot(statistics.fmean(value.high - value.value for value in values), seeds)
-    return _Value(mean, mean - below, mean + above, values[0].unit)
+    return Estimate(mean, mean - below, mean + above, values[0].unit)

@@ -214,10 +214,9 @@ def _footer(runs: Sequence[RunView], command: str) -> str:
 
     lines = [f"<p>cclk {escape(__version__)}" + (f" · <code>{escape(command)}</code>" if command else "") + "</p>"]
     for run in runs:
-        version, typed = str(run.settings.get("version", "")), str(run.settings.get("command", ""))
-        told = " · ".join(filter(None, [escape(version and f"cclk {version}"), typed and f"<code>{escape(typed)}</code>"]))
-        if told:
-            lines.append(f"<p>{escape(run.name)}: {told}</p>")
+        version, typed = run.version and f"cclk {escape(run.version)}", run.command and f"<code>{escape(run.command)}</code>"
+        if version or typed:
+            lines.append(f"<p>{escape(run.name)}: {' · '.join(filter(None, [version, typed]))}</p>")
     return f"<footer>{''.join(lines)}</footer>"
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
-from cclk.evaluation.table import PROBES, REPRESENTATIONS, amount, leak, leaks_of, look, number, percent
+from cclk.evaluation.scores import PROBES, Estimate, Leakage
 from cclk.report.figures import run_colour
-from cclk.report.groups import flatten
+from cclk.report.groups import flat_settings
 from cclk.report.view import RunView
 
 
@@ -19,7 +18,7 @@ def chip(place: int) -> str:
 
 def settings_table(runs: Sequence[RunView]) -> str:
     """One column for each run; settings in which the runs differ come first and are marked, the others fold away."""
-    flat = [flatten(run.settings) for run in runs]
+    flat = [flat_settings(run) for run in runs]
     keys = list(dict.fromkeys(key for settings in flat for key in settings))
     if not keys:
         return '<p class="empty">These runs came without settings.</p>'
@@ -46,8 +45,7 @@ def comparison_table(runs: Sequence[RunView]) -> str:
     """Accuracies and leaks of every run and representation, each with its interval, drawn on a track from 0 to 1."""
     labels, conditions = {run.label for run in runs}, {run.condition for run in runs if run.condition}
     label, condition = escape(runs[0].label) if len(labels) == 1 else "label", escape(next(iter(conditions), ""))
-    parts_told = any("leakages" in part for run in runs for part in (run.evaluation or {}).values() if isinstance(part, Mapping))
-    several = parts_told or len(conditions) > 1
+    several = len(conditions) > 1 or any(len(run.scores.leakage) > 1 for run in runs)
     of = '<th rowspan="2">condition</th><th colspan="2">leak</th>' if several else f'<th colspan="2">leak of the {condition}</th>'
     of += '<th rowspan="2">beside the<br>baseline</th>'
     head = (
@@ -56,48 +54,41 @@ def comparison_table(runs: Sequence[RunView]) -> str:
     )
     rows = []
     for place, run in enumerate(runs):
-        parts = [(name, run.evaluation[name]) for name in REPRESENTATIONS if name in run.evaluation] if run.evaluation else []
-        height = sum(len(leaks_of(part)) for _, part in parts)
+        features = run.evaluation.features if run.evaluation else {}
+        height = sum(len(scores.rows) for scores in features.values())
         name = f'<th scope="rowgroup" rowspan="{max(1, height)}">{chip(place)}{escape(run.name)}</th>'
-        if not parts:
+        if not features:
             rows.append(f'<tbody><tr>{name}<td colspan="{7 if several else 6}" class="empty">not evaluated yet</td></tr></tbody>')
             continue
         lines: list[str] = []
-        for representation, part in parts:
-            found = leaks_of(part, run.condition)
-            high = len(found)
+        for representation, scores in features.items():
+            high = len(scores.rows)
             start = f'<td rowspan="{high}">{representation}</td>'
-            start += _cell(f"{label}, linear", "accuracy", look(part, "accuracy.linear"), high)
-            start += _cell(f"{label}, kNN", "accuracy", look(part, "accuracy.knn"), high)
-            for column, leaks in found.items():
-                told = escape(column)
-                cells = [f"<td>{told}</td>"] if several else []
-                cells += [_cell(f"{told}, {title}", *(leak(leaks, probe) or ("", None))) for probe, title in PROBES.items()]
-                cells.append(_baseline(leaks))
+            start += _cell(f"{label}, linear", scores.accuracy.linear, high) + _cell(f"{label}, kNN", scores.accuracy.knn, high)
+            for column, leakage in scores.rows:
+                cells = [f"<td>{escape(column)}</td>"] if several else []
+                cells += [_cell(f"{escape(column)}, {title}", getattr(leakage, probe)) for probe, title in PROBES.items()]
+                cells.append(_baseline(leakage))
                 lines.append(f"<tr>{'' if lines else name}{start}{''.join(cells) if conditions else ''}</tr>")
                 start = ""
         rows.append(f"<tbody>{''.join(lines)}</tbody>")
     return f'<div class="scroll"><table class="comparison"><thead>{head}</thead>{"".join(rows)}</table></div>'
 
 
-def _cell(heading: str, unit: str, measure: Mapping[str, float] | None, rows: int = 1) -> str:
-    """A measure; its heading is shown in the cell where the page is too narrow for a table."""
-    if measure is None:
+def _cell(heading: str, found: Estimate | None, rows: int = 1) -> str:
+    """An estimate; its heading is shown in the cell where the page is too narrow for a table."""
+    if found is None:
         return f'<td class="empty" rowspan="{rows}" data-heading="{heading}">-</td>'
-    show = number if unit == "r2" else percent
-    title = f"R² {show(measure['value'])}" if unit == "r2" else show(measure["value"])
-    low, value, high = (100 * min(1.0, max(0.0, measure[side])) for side in ("low", "value", "high"))
+    low, value, high = (100 * min(1.0, max(0.0, bound)) for bound in (found.low, found.value, found.high))
     track = f'<span class="track"><i style="left:{low:.1f}%;width:{high - low:.1f}%"></i><b style="left:{value:.1f}%"></b></span>'
-    between = f"{show(measure['low'])} to {show(measure['high'])}".replace(" % to", " to")
-    return f'<td rowspan="{rows}" data-heading="{heading}"><strong>{title}</strong>{track}<small>{between}</small></td>'
+    return f'<td rowspan="{rows}" data-heading="{heading}"><strong>{found.titled}</strong>{track}<small>{found.between}</small></td>'
 
 
-def _baseline(part: Mapping[str, Any]) -> str:
-    error, plain, majority = (look(part, f"leakage.{name}") for name in ("linear.mse", "baseline_mse", "baseline_accuracy"))
-    if error and plain:
-        told = f"MSE {amount(error['value'])}<br><small>predicting the mean: {amount(plain['value'])}</small>"
-    elif majority:
-        told = f"{percent(majority['value'])}<br><small>guessing the most common</small>"
+def _baseline(leakage: Leakage) -> str:
+    if leakage.guess:
+        shown = f"{leakage.guess}<br><small>guessing the most common</small>"
+    elif leakage.linear_mse and leakage.baseline:
+        shown = f"{leakage.linear_mse.titled}<br><small>predicting the mean: {leakage.baseline}</small>"
     else:
-        told = "-"
-    return f'<td data-heading="beside the baseline">{told}</td>'
+        shown = "-"
+    return f'<td data-heading="beside the baseline">{shown}</td>'

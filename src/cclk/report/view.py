@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cclk.evaluation import Evaluation, FeatureScores
+from cclk.training.settings import Settings
+
 Array = NDArray[Any]
 
 COLOUR_NAMES = ("red", "green", "blue")
@@ -63,15 +66,18 @@ class SamplePictures:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run. What is missing is left out of the report, which says so."""
+    """What a report shows of one run. The report has a placeholder for anything that is missing."""
 
     name: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """As in the run's `settings.json`."""
-    metrics: Sequence[Mapping[str, Any]] = ()
+    settings: Settings | None = None
+    metrics: Sequence[Mapping[str, object]] = ()
     """The lines of the run's `metrics.jsonl`."""
-    evaluation: Mapping[str, Any] | None = None
-    """As in the run's `evaluation.json`."""
+    evaluation: Evaluation | None = None
+    version: str = ""
+    """The version of cclk that trained the run."""
+    command: str = ""
+    """The command that trained the run."""
+    data_fingerprint: str = ""
     embedding: Embedding | None = None
     kernel: KernelPicture | None = None
     pictures: SamplePictures | None = None
@@ -81,6 +87,11 @@ class RunView:
     """What the condition is: "colour"; "" if there is none."""
     data: str = ""
     """One line about the data."""
+
+    @property
+    def scores(self) -> FeatureScores:
+        """Of the encoder's features; empty if the run has not been evaluated."""
+        return self.evaluation.encoder if self.evaluation else FeatureScores()
 
 
 def is_colour(condition_names: Sequence[str]) -> bool:
