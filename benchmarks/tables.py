@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import adult
+from cclk.experiments.markdown import mean_and_deviation
 from cclk.experiments.measure import Measure
-from cclk.experiments.tables import told, values
+from cclk.experiments.results import read
 
 ROOT = Path(__file__).parent.parent
 PAGES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
@@ -106,27 +107,27 @@ def step() -> str:
 
 def colormnist() -> str:
     """No training, InfoNCE, the best cluster baseline and Fair-CCLK on ColorMNIST at the paper's budget."""
-    result = json.loads((ROOT / "results" / "fair.json").read_text())
-    cells = [cell for cell in result["cells"] if cell["runs"] and cell["column"] == "our recipe"]
-    clusters = [cell for cell in cells if cell["row"].startswith("Fair-InfoNCE")]
-    best = max(clusters, key=lambda cell: statistics.mean(values(cell, "accuracy")))
-    longer = json.loads((ROOT / "results" / "fair-long.json").read_text())["cells"][-1]
+    result = read(ROOT / "results" / "fair.json")
+    cells = [cell for cell in result.cells if cell.runs and cell.column == "our recipe"]
+    clusters = [cell for cell in cells if cell.row.startswith("Fair-InfoNCE")]
+    best = max(clusters, key=lambda cell: statistics.mean(cell.values("accuracy")))
+    longer = read(ROOT / "results" / "fair-long.json").cells[-1]
     measures: tuple[Measure, ...] = ("accuracy", "linear_r2", "nonlinear_r2")
     lines = ["| ColorMNIST, test split | digit, % | color R², linear | color R², nonlinear |", "|---" * 4 + "|"]
     for cell in [*cells, longer]:
         if cell not in clusters or cell is best:
-            name = f"Fair-CCLK, {cell['row']}" if cell is longer else cell["row"]
+            name = f"Fair-CCLK, {cell.row}" if cell is longer else cell.row
             name += f" (best of {len(clusters)} cluster counts)" if cell is best else ""
             name = "untrained" if name == "no training" else name
-            lines.append(f"| {name} | " + " | ".join(told(values(cell, measure), measure) for measure in measures) + " |")
-    first, *others = [cell["choices"] for cell in cells if cell["choices"]]
+            lines.append(f"| {name} | " + " | ".join(mean_and_deviation(cell.values(measure), measure) for measure in measures) + " |")
+    first, *others = [cell.choices for cell in cells if cell.choices]
     if any(choices != first for choices in others):
         raise ValueError("results/fair.json: methods did not choose among the same settings, but the table says that they did")
     how = (
-        f"LeNet-5, 1,175 steps of 256; mean ± standard deviation of {len(cells[0]['runs'])} seeds; each method was tuned over the same "
+        f"LeNet-5, 1,175 steps of 256; mean ± standard deviation of {len(cells[0].runs)} seeds; each method was tuned over the same "
         f'{len(first)} settings on held-out digits; Fair-CCLK uses `weights="nw"` and batches of similar colors (`--sampler local`)'
     )
-    return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
+    return "\n".join([*lines, "", f"{how}. `{result.command}`, cclk {result.version}."])
 
 
 def rotated_fashion() -> str:
@@ -142,7 +143,7 @@ def rotated_fashion() -> str:
     settings = result["settings"]
     how = f"Predicting the mean angle has an MSE of {plain:,.0f}. Mean ± standard deviation of {len(result['seeds'])} seeds; "
     how += f"{settings['rows']:,} images, LeNet-5, {settings['steps']} steps of {settings['batch-size']}"
-    return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
+    return "\n".join([*lines, "", f"{how}. `{result.command}`, cclk {result.version}."])
 
 
 def manifest() -> str:

@@ -10,18 +10,19 @@ import pytest
 from experiments.made_up_results import cell, result
 
 from cclk.cli.main import main
+from cclk.experiments.measure import Measure
 
-FAIR = {"accuracy": 0.95, "knn": 0.9, "nonlinear_r2": 0.25}
+FAIR: dict[Measure, float] = {"accuracy": 0.95, "knn": 0.9, "nonlinear_r2": 0.25}
 
 
-def fair(accuracy: float = 0.95, **others: Any) -> dict[str, Any]:
+def fair(accuracy: float = 0.95, **others: Any) -> dict[str, object]:
     made = result(cell("Fair-CCLK", "our recipe", FAIR | {"accuracy": accuracy}), measures=("accuracy", "knn", "nonlinear_r2"))
-    return made | {"experiment": "fair", "title": "Fair learning"} | others
+    return made.to_json() | {"experiment": "fair", "title": "Fair learning"} | others
 
 
-def hardneg(**others: Any) -> dict[str, Any]:
+def hardneg(**others: Any) -> dict[str, object]:
     return (
-        result(cell("InfoNCE", "CIFAR-10", {"accuracy": 0.5, "knn": 0.25}))
+        result(cell("InfoNCE", "CIFAR-10", {"accuracy": 0.5, "knn": 0.25})).to_json()
         | {"experiment": "hardneg", "title": "Hard negatives", "note": r"with a \d"}
         | others
     )
@@ -114,8 +115,15 @@ def test_without_a_page_it_is_printed(folder: Path, tmp_path: Path, capsys: pyte
     [
         ("fair.json", b'{"experiment": "fair", "size"', "fair.json cannot be read (Expecting"),
         ("x.json", b'{"experiment": \xff}', "x.json cannot be read ("),
-        ("x.json", b'["experiment"]', "x.json holds no result of an experiment"),
-        ("x.json", b'{"experiment": "of somebody else", "results": []}', "x.json holds no result of an experiment"),
+        ("x.json", b'["experiment"]', "x.json is not a valid result of an experiment (Input should be an object)"),
+        (
+            "x.json",
+            b'{"experiment": "of somebody else", "results": []}',
+            "x.json is not a valid result of an experiment (size: field required)",
+        ),
+        ("x.json", json.dumps(fair(cells=[])).replace('"cells"', '"rows"').encode(), "an experiment (cells: field required)"),
+        ("x.json", json.dumps(fair(seeds=["0"])).encode(), "an experiment (seeds.0: input should be a valid integer)"),
+        ("x.json", json.dumps(fair()).replace('"knn": 0.9', '"knn": "high"').encode(), "(cells.0.runs.0.measures.knn: input should be a"),
     ],
 )
 def test_a_damaged_result_is_one_line(

@@ -180,7 +180,7 @@ def test_a_column_that_is_constant_in_training_counts_for_nothing_in_r2(monkeypa
     assert np.full((500, 4), 0.3).std(axis=0).all(), "rounding"
     extra = [np.full(500, 0.3), np.full(150, 0.3), np.random.default_rng(0).normal(size=300)]
     more = [Samples(s.features, s.y, np.column_stack([s.condition, column])) for s, column in zip(parts, extra, strict=True)]
-    plain, found = (evaluate(*given, "continuous", bootstrap=5)["leakage"]["linear"]["r2"] for given in (parts, more))
+    plain, found = (estimates(evaluate(*given, "continuous", bootstrap=5))["leakage.linear"].value for given in (parts, more))
     assert found == pytest.approx(plain)
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cclk.experiments import Cell, Experiment, Plan, Pool
+from cclk.experiments import Cell, CellResult, Experiment, ExperimentResult, Plan, Pool, RunResult
 from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
 from cclk.experiments.job import run as run_job
+from cclk.experiments.measure import Measure
+from cclk.experiments.results import CurvePoint
 
+Measures = dict[Measure, float]
 TINY = {"dataset": "colordigits", "encoder": "lenet5", "batch_size": 32, "steps": 2, "augmentation": "none"}
 
 
@@ -31,29 +35,29 @@ class HerePool(Pool):
     def __exit__(self, *_: object) -> None:
         pass
 
-    def _hand_out(self, job: Job, folder: Path) -> Future[Any]:
-        future: Future[Any] = Future()
+    def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
+        future: Future[RunResult | None] = Future()
         future.set_result(self.found(job, folder))
         return future
 
-    def found(self, job: Job, folder: Path) -> dict[str, Any] | None:
+    def found(self, job: Job, folder: Path) -> RunResult | None:
         return run_job(job, folder)
 
 
 class FakePool(HerePool):
     """A pool that trains nothing: each job gets the measures that `answer` plans for it."""
 
-    def __init__(self, answer: Callable[[Job], dict[str, float]]) -> None:
+    def __init__(self, answer: Callable[[Job], Measures]) -> None:
         super().__init__(1)
         self.answer = answer
         self.ran: list[Job] = []
 
-    def found(self, job: Job, folder: Path) -> dict[str, Any]:
+    def found(self, job: Job, folder: Path) -> RunResult:
         self.ran.append(job)
-        found: dict[str, Any] = {"key": job.key, "seed": job.seed, "split": job.split, "version": "0", "measures": self.answer(job)}
-        if job.choice is not None:
-            found["choice"] = job.choice
-        return found | {"train_seconds": 1.0, "measure_seconds": 0.5}
+        return RunResult(
+            key=job.key, seed=job.seed, split=job.split, version="0", choice=job.choice, measures=self.answer(job),
+            train_seconds=1.0, measure_seconds=0.5,
+        )  # fmt: skip
 
 
 @contextmanager
@@ -62,25 +66,25 @@ def no_display() -> Iterator[GridDisplay]:
         yield display
 
 
-def run(seed: int, measures: dict[str, float], **others: Any) -> dict[str, Any]:
-    """A finished run as it stands in a results file."""
-    about = {"key": f"k{seed}", "seed": seed, "split": "test", "version": "0", "train_seconds": 1.0, "measure_seconds": 1.0}
-    return about | {"measures": measures} | others
+def run(seed: int, measures: Measures, curve: tuple[CurvePoint, ...] | None = None) -> RunResult:
+    return RunResult(
+        key=f"k{seed}", seed=seed, split="test", version="0", measures=measures, curve=curve, train_seconds=1.0, measure_seconds=1.0
+    )
 
 
-def cell(row: str, column: str, *measured: dict[str, float], **others: Any) -> dict[str, Any]:
-    """A cell as it stands in a results file; others: x, paper, choices, chosen, curves."""
-    curves = others.pop("curves", [None] * len(measured))
-    runs = [run(seed, one, **({"curve": curve} if curve else {})) for seed, (one, curve) in enumerate(zip(measured, curves, strict=True))]
-    plain = {"row": row, "column": column, "settings": {}, "paper": {}, "choices": [], "chosen": None, "tuned_like": "", "tuning": []}
-    return plain | {"runs": runs} | others
+def cell(row: str, column: str, *measured: Measures, curves: Sequence[tuple[CurvePoint, ...]] = (), **others: Any) -> CellResult:
+    """A cell with a run for each of the measures; others: x, paper, choices, chosen."""
+    runs = tuple(run(seed, *one) for seed, one in enumerate(zip(measured, curves, strict=True) if curves else ((one,) for one in measured)))
+    return CellResult(row=row, column=column, settings={}, runs=runs, **others)
 
 
-def result(*cells: dict[str, Any], measures: Sequence[str] = ("accuracy", "knn"), **others: Any) -> dict[str, Any]:
-    """A results file's content, with as many seeds as its cells have runs."""
-    seeds = list(range(max((len(one["runs"]) for one in cells), default=1)))
-    return {
-        "experiment": "made-up", "size": "cpu", "title": "Made up", "source": "nowhere", "command": "cclk reproduce made-up --size cpu",
-        "version": "0.1", "torch": "2.0", "cores": 2, "note": "", "seeds": seeds, "split": "test", "measures": list(measures), "axis": "",
-        "common": {}, "claims": [], "process_seconds": 5400, "cells": list(cells),
-    } | others  # fmt: skip
+def result(*cells: CellResult, measures: Sequence[Measure] = ("accuracy", "knn"), **others: Any) -> ExperimentResult:
+    """A result with as many seeds as its cells have runs."""
+    seeds = tuple(range(max((len(one.runs) for one in cells), default=1)))
+    return replace(
+        ExperimentResult(
+            experiment="made-up", size="cpu", title="Made up", source="nowhere", command="cclk reproduce made-up --size cpu",
+            version="0.1", torch="2.0", cores=2, seeds=seeds, measures=tuple(measures), process_seconds=5400, cells=cells,
+        ),
+        **others,
+    )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,13 +14,17 @@ from made_up_results import cell, result
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from cclk.experiments import ExperimentResult
 from cclk.experiments.figures import draw, frontier, plane
+from cclk.experiments.measure import Measure
+from cclk.experiments.plan import WeightsPicture
+from cclk.experiments.results import CurvePoint
 
-LEAK = {"accuracy": 0.9, "knn": 0.8, "nonlinear_r2": 0.2}
-CURVE = [{"epoch": 1.0, "accuracy": 0.5, "knn": 0.4}, {"epoch": 2.0, "accuracy": 0.6, "knn": 0.5}]
-ABOUT = {name: value for name, value in result().items() if name in ("experiment", "size", "title", "source", "command", "version")}
+LEAK: dict[Measure, float] = {"accuracy": 0.9, "knn": 0.8, "nonlinear_r2": 0.2}
+CURVE = (CurvePoint(1.0, 0.5, 0.4), CurvePoint(2.0, 0.6, 0.5))
+PANELS = {"K": [[1.0, 0.5], [0.5, 1.0]], "W": [[0.0, -0.5], [1.0, 0.0]]}
 
-RESULTS: dict[str, dict[str, Any]] = {
+RESULTS: dict[str, ExperimentResult] = {
     "curves": result(
         cell("a", "first", {"accuracy": 0.5, "knn": 0.5}, {"accuracy": 0.6, "knn": 0.5}, x=10.0),
         cell("a", "first", {"accuracy": 0.4, "knn": 0.5}, x=1.0),
@@ -47,7 +50,7 @@ RESULTS: dict[str, dict[str, Any]] = {
         cell("open", "study 9"),
         measures=("accuracy", "knn", "nonlinear_r2"),
     ),
-    "weights": ABOUT | {"picture": {"panels": {"K": [[1.0, 0.5], [0.5, 1.0]], "W": [[0.0, -0.5], [1.0, 0.0]]}}},
+    "weights": result(picture=WeightsPicture("colordigits", "RBF(2)", [], PANELS, {})),
 }
 NAMES = {
     "curves": ["made-up-1.svg", "made-up-2.svg"],

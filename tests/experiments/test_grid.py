@@ -18,31 +18,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_results import TINY, FakePool, HerePool, made, no_display
+from made_up_results import TINY, FakePool, HerePool, Measures, made, no_display
 
 import cclk
 from cclk.cli.main import main
-from cclk.experiments import Cell, Experiment, Pool, reproduce
+from cclk.experiments import Cell, Experiment, ExperimentResult, Pool, reproduce
 from cclk.experiments import job as jobs
 from cclk.experiments.grid import TUNING_SEEDS
 from cclk.experiments.job import Job
-from cclk.experiments.plan import score
-from cclk.experiments.results import key_of
+from cclk.experiments.plan import Size, WeightsPicture, score
+from cclk.experiments.results import RunResult, key_of, read
 from cclk.training.run import Run
 
-GOOD = {"accuracy": 0.5, "knn": 0.25}
+GOOD: Measures = {"accuracy": 0.5, "knn": 0.25}
 TWO_CELLS = (
     Cell("InfoNCE", "digits", {"method": "infonce"}, paper={"accuracy": (77.8, 1.5)}),
     Cell("Fair", "digits", {"method": "fair-cclk"}),
 )
 
 
-def go(experiment: Experiment, pool: Pool, folder: Path, **options: Any) -> dict[str, Any]:
+def go(experiment: Experiment, pool: Pool, folder: Path, **options: Any) -> ExperimentResult:
     given: dict[str, Any] = {"results_folder": folder / "results", "runs_folder": folder / "runs", "command": "cclk test", "quiet": True}
     return reproduce(experiment, "cpu", pool, **(given | options))
 
 
-def nothing_is_run(job: Job) -> dict[str, float]:
+def nothing_is_run(job: Job) -> Measures:
     pytest.fail(f"{job.title} was run again")
 
 
@@ -50,7 +50,7 @@ WRONG = (Cell("Fair", "digits", {"batch_size": 2000}), Cell("Later", "digits", {
 
 
 @pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], ValueError]:
+def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExperimentResult, ValueError]:
     """In one process: two cells of two seeds, really trained, and then a grid that cannot be."""
     folder = tmp_path_factory.mktemp("real")
     pool = Pool(1)
@@ -63,19 +63,20 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
 
 
 @pytest.fixture
-def real(worked: tuple[Path, dict[str, Any], ValueError]) -> tuple[Path, dict[str, Any]]:
+def real(worked: tuple[Path, ExperimentResult, ValueError]) -> tuple[Path, ExperimentResult]:
     return worked[:2]
 
 
 @pytest.fixture
-def copied(real: tuple[Path, dict[str, Any]], tmp_path: Path) -> Path:
+def copied(real: tuple[Path, ExperimentResult], tmp_path: Path) -> Path:
     return Path(shutil.copytree(real[0], tmp_path / "copy"))
 
 
-def test_the_file_of_a_real_grid(real: tuple[Path, dict[str, Any]]) -> None:
-    folder, content = real
+def test_the_file_of_a_real_grid(real: tuple[Path, ExperimentResult]) -> None:
+    folder, result = real
     assert [path.name for path in (folder / "results").iterdir()] == ["made-up.json"]
-    assert json.loads((folder / "results" / "made-up.json").read_text()) == content
+    assert read(folder / "results" / "made-up.json") == result
+    content = json.loads((folder / "results" / "made-up.json").read_text())
     about = {name: content[name] for name in ("experiment", "size", "title", "source", "command", "version", "seeds", "split", "measures")}
     assert about == {
         "experiment": "made-up", "size": "cpu", "title": "Made up", "source": "nowhere", "command": "cclk test",
@@ -105,11 +106,11 @@ def test_the_file_of_a_real_grid(real: tuple[Path, dict[str, Any]]) -> None:
     assert len(set(measured)) == 4
 
 
-def test_a_finished_grid_runs_nothing(copied: Path, real: tuple[Path, dict[str, Any]]) -> None:
+def test_a_finished_grid_runs_nothing(copied: Path, real: tuple[Path, ExperimentResult]) -> None:
     assert go(made(*TWO_CELLS), FakePool(nothing_is_run), copied) == real[1]
 
 
-def test_a_missing_run_is_run_alone_and_comes_out_the_same(copied: Path, real: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_missing_run_is_run_alone_and_comes_out_the_same(copied: Path, real: tuple[Path, ExperimentResult], tmp_path: Path) -> None:
     path = copied / "results" / "made-up.json"
     content = json.loads(path.read_text())
     gone = content["cells"][1]["runs"].pop(0)
@@ -117,42 +118,42 @@ def test_a_missing_run_is_run_alone_and_comes_out_the_same(copied: Path, real: t
     pool = FakePool(lambda job: GOOD)
     found = go(made(*TWO_CELLS), pool, copied)
     assert [(job.key, job.seed, job.title) for job in pool.ran] == [(gone["key"], 0, "Fair, digits")]
-    assert [run["measures"] for run in found["cells"][1]["runs"]] == [GOOD, real[1]["cells"][1]["runs"][1]["measures"]]
+    assert [run.measures for run in found.cells[1].runs] == [GOOD, real[1].cells[1].runs[1].measures]
     # Trained again from nothing, and taken up from its finished folder.
     (job,) = pool.ran
     for folder in (tmp_path / "elsewhere", copied / "runs" / "made-up-cpu"):
         again = jobs.run(job, folder)
         assert again is not None
-        assert again["measures"] == gone["measures"]
+        assert again.measures == gone["measures"]
 
 
-def test_more_seeds_add_only_the_new_ones(copied: Path, real: tuple[Path, dict[str, Any]]) -> None:
+def test_more_seeds_add_only_the_new_ones(copied: Path, real: tuple[Path, ExperimentResult]) -> None:
     pool = FakePool(lambda job: GOOD)
     found = go(made(*TWO_CELLS), pool, copied, seeds=3)
     assert [(job.title, job.seed) for job in pool.ran] == [("InfoNCE, digits", 2), ("Fair, digits", 2)]
-    assert found["seeds"] == [0, 1, 2]
-    assert [cell["runs"][:2] for cell in found["cells"]] == [cell["runs"] for cell in real[1]["cells"]]
-    assert [cell["runs"][2]["measures"] for cell in found["cells"]] == [GOOD, GOOD]
+    assert found.seeds == (0, 1, 2)
+    assert [cell.runs[:2] for cell in found.cells] == [cell.runs for cell in real[1].cells]
+    assert [cell.runs[2].measures for cell in found.cells] == [GOOD, GOOD]
 
 
 def test_only_runs_some_cells_and_keeps_the_others(tmp_path: Path) -> None:
     pool = FakePool(lambda job: GOOD)
     found = go(made(*TWO_CELLS), pool, tmp_path, only="Fair, dig")
     assert {job.title for job in pool.ran} == {"Fair, digits"}
-    assert [len(cell["runs"]) for cell in found["cells"]] == [0, 2]
+    assert [len(cell.runs) for cell in found.cells] == [0, 2]
     found = go(made(*TWO_CELLS), pool, tmp_path, only="InfoNCE")
-    assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
+    assert [len(cell.runs) for cell in found.cells] == [2, 2]
     assert len(pool.ran) == 4
     with pytest.raises(ValueError, match=r"^--only 'nobody' is in none of the cells of made-up: InfoNCE, digits; Fair, digits$"):
         go(made(*TWO_CELLS), pool, tmp_path, only="nobody")
 
 
-def test_runs_of_other_experiments_are_taken_over(copied: Path, real: tuple[Path, dict[str, Any]]) -> None:
+def test_runs_of_other_experiments_are_taken_over(copied: Path, real: tuple[Path, ExperimentResult]) -> None:
     pool = FakePool(lambda job: GOOD)
     other = made(Cell("plain", "elsewhere", {"method": "infonce", "steps": 2}), Cell("new", "elsewhere", {"lr": 1.0}), name="other")
     found = go(other, pool, copied)
     assert {job.title for job in pool.ran} == {"new, elsewhere"}
-    assert found["cells"][0]["runs"] == real[1]["cells"][0]["runs"]
+    assert found.cells[0].runs == real[1].cells[0].runs
 
 
 def test_a_run_that_was_measured_less_is_measured_again_and_then_no_more(copied: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_run_that_was_measured_less_is_measured_again_and_then_no_more(copied:
     pool = FakePool(lambda job: GOOD | {"linear_r2": 0.1})
     found = go(more, pool, copied)
     assert len(pool.ran) == 4
-    assert all(run["measures"]["linear_r2"] == 0.1 for cell in found["cells"] for run in cell["runs"])
+    assert all(run.measures["linear_r2"] == 0.1 for cell in found.cells for run in cell.runs)
     go(more, FakePool(nothing_is_run), copied)
     go(made(*TWO_CELLS), FakePool(nothing_is_run), copied)
     go(more, FakePool(nothing_is_run), copied)
@@ -176,7 +177,7 @@ def test_where_data_lie_does_not_matter_and_all_else_does(tmp_path: Path) -> Non
     pool = FakePool(lambda job: GOOD)
     first = go(made(*TWO_CELLS), pool, tmp_path, overrides={"data_dir": "/here"})
     assert all(job.settings["data_dir"] == "/here" for job in pool.ran)
-    assert "/here" not in json.dumps(first)
+    assert "/here" not in json.dumps(first.to_json())
     go(made(*TWO_CELLS), FakePool(nothing_is_run), tmp_path, overrides={"data_dir": "/there"})
 
 
@@ -184,9 +185,9 @@ def test_equal_cells_are_run_once(tmp_path: Path) -> None:
     pool = FakePool(lambda job: GOOD)
     found = go(made(Cell("a", "c", {"lr": 0.1}, x=1.0), Cell("a", "c", {"lr": 0.1}, x=2.0), axis="x", seeds=1), pool, tmp_path)
     assert len(pool.ran) == 1
-    assert [len(cell["runs"]) for cell in found["cells"]] == [1, 1]
-    assert [cell["x"] for cell in found["cells"]] == [1.0, 2.0]
-    assert found["process_seconds"] == 2, "1.5 seconds, told once"
+    assert [len(cell.runs) for cell in found.cells] == [1, 1]
+    assert [cell.x for cell in found.cells] == [1.0, 2.0]
+    assert found.process_seconds == 2, "1.5 seconds, told once"
 
 
 CHOICES = ({"lr": 0.1}, {"lr": 0.2}, {"lr": 0.3})
@@ -198,7 +199,7 @@ TUNED = (
 )
 
 
-def planned(job: Job) -> dict[str, float]:
+def planned(job: Job) -> Measures:
     """The best is 0.2 for fair-cclk, by accuracy less leak; 0.3 has the best accuracy. For infonce 0.1 and 0.3 are equally good."""
     by_lr = {
         "fair-cclk": {0.1: (0.6, 0.1), 0.2: (0.8, 0.1), 0.3: (0.9, 0.8)},
@@ -235,13 +236,13 @@ def test_choices_are_made_on_validation_and_then_hold(tmp_path: Path) -> None:
         assert final["leader, elsewhere", seed].settings == {**TINY, "method": "infonce", "lr": 0.1, "holdout": 0}, "the first of equals"
         assert "lr" not in final["plain, digits", seed].settings
 
-    leader, follower, elsewhere, plain = found["cells"]
-    assert [cell["chosen"] for cell in found["cells"]] == [1, None, 0, None]
-    assert leader["choices"] == list(CHOICES)
-    assert [(run["choice"], run["split"]) for run in leader["tuning"]] == [(0, "validation"), (1, "validation"), (2, "validation")]
-    assert follower["tuned_like"] == "leader"
-    assert (follower["tuning"], plain["tuning"]) == ([], [])
-    assert all("choice" not in run and run["split"] == "test" for cell in (leader, follower, elsewhere, plain) for run in cell["runs"])
+    leader, follower, elsewhere, plain = found.cells
+    assert [cell.chosen for cell in found.cells] == [1, None, 0, None]
+    assert leader.choices == CHOICES
+    assert [(run.choice, run.split) for run in leader.tuning] == [(0, "validation"), (1, "validation"), (2, "validation")]
+    assert follower.tuned_like == "leader"
+    assert (follower.tuning, plain.tuning) == ((), ())
+    assert all(run.choice is None and run.split == "test" for cell in (leader, follower, elsewhere, plain) for run in cell.runs)
     assert go(experiment, FakePool(nothing_is_run), tmp_path) == found
 
 
@@ -251,7 +252,7 @@ def test_a_study_stays_on_validation(tmp_path: Path) -> None:
     found = go(made(TUNED[0], split="validation", seeds=1, common=TINY | {"holdout": 100}), pool, tmp_path)
     assert {(job.split, job.settings["holdout"]) for job in pool.ran} == {("validation", 100)}
     assert len(pool.ran) == 3
-    assert found["cells"][0]["runs"][0]["measures"]["accuracy"] == 0.9, "this plan asks for no leak, so the most accurate"
+    assert found.cells[0].runs[0].measures["accuracy"] == 0.9, "this plan asks for no leak, so the most accurate"
 
 
 def test_a_single_choice_is_no_choice(tmp_path: Path) -> None:
@@ -260,8 +261,8 @@ def test_a_single_choice_is_no_choice(tmp_path: Path) -> None:
     leader = Cell("leader", "digits", {"method": "fair-cclk"}, choices=({"lr": 0.7},))
     found = go(made(leader, TUNED[1]), pool, tmp_path)
     assert [(job.choice, job.split, job.settings["lr"]) for job in pool.ran] == [(None, "test", 0.7)] * 4
-    assert (found["cells"][0]["chosen"], found["cells"][0]["tuning"]) == (0, [])
-    assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
+    assert (found.cells[0].chosen, found.cells[0].tuning) == (0, ())
+    assert [len(cell.runs) for cell in found.cells] == [2, 2]
 
 
 def test_only_a_follower_is_tuned_like_its_leader_all_the_same(tmp_path: Path) -> None:
@@ -269,8 +270,8 @@ def test_only_a_follower_is_tuned_like_its_leader_all_the_same(tmp_path: Path) -
     found = go(made(*TUNED, measures=("accuracy", "knn", "nonlinear_r2")), pool, tmp_path, only="follower")
     assert [job.title for job in pool.ran if job.choice is None] == ["follower, digits"] * 2
     assert [job.settings["lr"] for job in pool.ran] == [0.1, 0.2, 0.3, 0.2, 0.2]
-    assert [len(cell["runs"]) for cell in found["cells"]] == [0, 2, 0, 0]
-    assert [cell["chosen"] for cell in found["cells"]] == [1, None, None, None]
+    assert [len(cell.runs) for cell in found.cells] == [0, 2, 0, 0]
+    assert [cell.chosen for cell in found.cells] == [1, None, None, None]
 
 
 def test_nothing_is_told_of_a_cell_whose_choice_is_still_open(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_nothing_is_told_of_a_cell_whose_choice_is_still_open(tmp_path: Path) ->
     go(plain, pool, tmp_path)
     assert len(pool.ran) == 4
     found = go(made(*TUNED), pool, tmp_path, only="plain")
-    assert [len(cell["runs"]) for cell in found["cells"]] == [0, 0, 0, 2]
+    assert [len(cell.runs) for cell in found.cells] == [0, 0, 0, 2]
 
 
 def test_a_watched_run_needs_its_curve(tmp_path: Path) -> None:
@@ -301,12 +302,14 @@ def test_a_real_watched_run_has_a_curve_to_its_last_step(tmp_path: Path) -> None
     job = Job("a", {**TINY, "method": "infonce", "steps": 3}, 0, "test", ("accuracy", "knn"), watch=2)
     found = jobs.run(job, tmp_path)
     assert found is not None
-    assert [round(point["epoch"] * (1200 // 32)) for point in found["curve"]] == [2, 3]
-    assert all(set(point) == {"epoch", "accuracy", "knn"} for point in found["curve"])
-    assert jobs.run(job, tmp_path)["curve"] == found["curve"]  # type: ignore[index]
+    assert found.curve is not None
+    assert [round(point.epoch * (1200 // 32)) for point in found.curve] == [2, 3]
+    again = jobs.run(job, tmp_path)
+    assert again is not None
+    assert again.curve == found.curve
 
 
-def test_what_is_wrong_with_a_cell_is_one_line_that_names_it(worked: tuple[Path, dict[str, Any], ValueError], tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_cell_is_one_line_that_names_it(worked: tuple[Path, ExperimentResult, ValueError], tmp_path: Path) -> None:
     """In training as in measuring, and through a real process."""
     told = str(worked[2])
     assert re.match(r"Fair, digits, seed 0: .*2000", told)
@@ -327,33 +330,28 @@ def test_a_damaged_results_file_is_told_before_anything_runs(tmp_path: Path) -> 
 
 
 def test_a_picture_needs_no_runs(tmp_path: Path) -> None:
-    experiment = Experiment(
-        "drawn",
-        "Drawn",
-        "nowhere",
-        lambda size: pytest.fail("planned"),
-        picture=lambda size, data_dir: {"panels": {}, "of": size, "in": data_dir},
-    )
+    def picture(size: Size, data_dir: Path | None) -> WeightsPicture:
+        return WeightsPicture(f"{size} in {data_dir}", "RBF(2)", [[1, 2, 3]], {"K": [[1.0]]}, {"W": 1.5})
+
+    experiment = Experiment("drawn", "Drawn", "nowhere", lambda size: pytest.fail("planned"), picture=picture)
     found = go(experiment, FakePool(nothing_is_run), tmp_path)
-    assert found["picture"] == {"panels": {}, "of": "cpu", "in": None}
-    assert json.loads((tmp_path / "results" / "drawn.json").read_text()) == found
-
-    def where(size: str, data_dir: Path | None) -> dict[str, Any]:
-        return {"in": str(data_dir)}
-
-    experiment = Experiment("drawn", "Drawn", "nowhere", lambda size: pytest.fail("planned"), picture=where)
-    assert go(experiment, FakePool(nothing_is_run), tmp_path, overrides={"data_dir": "/data"})["picture"] == {"in": "/data"}
+    assert found.picture == picture("cpu", None)
+    assert read(tmp_path / "results" / "drawn.json") == found
+    tree = json.loads((tmp_path / "results" / "drawn.json").read_text())
+    assert list(tree) == ["experiment", "size", "title", "source", "command", "version", "torch", "cores", "picture"]
+    elsewhere = go(experiment, FakePool(nothing_is_run), tmp_path, overrides={"data_dir": "/data"})
+    assert elsewhere.picture == picture("cpu", Path("/data"))
 
 
 def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
-    def answer(job: Job) -> dict[str, float]:
+    def answer(job: Job) -> Measures:
         if "Fair" in job.title:
             raise ValueError(f"{job.title}, seed {job.seed}: it has diverged")
         return GOOD
 
     class Failing(FakePool):
-        def _hand_out(self, job: Job, folder: Path) -> Future[Any]:
-            future: Future[Any] = Future()
+        def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
+            future: Future[RunResult | None] = Future()
             try:
                 future.set_result(self.found(job, folder))
             except ValueError as error:
@@ -363,22 +361,22 @@ def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Pa
     told = r"^Fair, digits, seed 0: it has diverged \(and 1 more of 4 runs failed; the others are kept\)$"
     with pytest.raises(ValueError, match=told):
         go(made(*reversed(TWO_CELLS)), Failing(answer), tmp_path)
-    kept = json.loads((tmp_path / "results" / "made-up.json").read_text())["cells"]
-    assert {cell["row"]: len(cell["runs"]) for cell in kept} == {"Fair": 0, "InfoNCE": 2}
+    kept = read(tmp_path / "results" / "made-up.json").cells
+    assert {cell.row: len(cell.runs) for cell in kept} == {"Fair": 0, "InfoNCE": 2}
 
 
 def test_two_processes_do_not_erase_each_others_results(tmp_path: Path) -> None:
     experiment, begun = made(*TWO_CELLS), []
 
-    def answer(job: Job) -> dict[str, float]:
+    def answer(job: Job) -> Measures:
         if not begun:
             begun.append(job)
             go(experiment, FakePool(lambda job: GOOD), tmp_path, only="Fair")  # another process, from beginning to end
         return GOOD
 
     found = go(experiment, FakePool(answer), tmp_path, only="InfoNCE")
-    assert [len(cell["runs"]) for cell in found["cells"]] == [2, 2]
-    assert json.loads((tmp_path / "results" / "made-up.json").read_text()) == found
+    assert [len(cell.runs) for cell in found.cells] == [2, 2]
+    assert read(tmp_path / "results" / "made-up.json") == found
 
 
 def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:
@@ -388,9 +386,9 @@ def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(f'"version": "{cclk.__version__}"', '"version": "old"', 1))
     for seeds in (1, 3):
         found = go(experiment, FakePool(nothing_is_run), tmp_path, command="second", seeds=seeds)
-        assert (found["command"], found["version"], found["seeds"]) == ("first", "old", [0, 1, 2])
+        assert (found.command, found.version, found.seeds) == ("first", "old", (0, 1, 2))
     found = go(experiment, FakePool(lambda job: GOOD), tmp_path, command="third", seeds=4)
-    assert (found["command"], found["version"], found["seeds"]) == ("third", cclk.__version__, [0, 1, 2, 3])
+    assert (found.command, found.version, found.seeds) == ("third", cclk.__version__, (0, 1, 2, 3))
 
 
 def test_other_data_are_other_runs(tmp_path: Path) -> None:
@@ -415,7 +413,7 @@ def test_a_run_goes_on_where_its_data_are_now(tmp_path: Path) -> None:
 def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:
     from cclk.training.files import Stopped
 
-    def answer(job: Job) -> dict[str, float]:
+    def answer(job: Job) -> Measures:
         if job.seed == 1:
             signal.raise_signal(signal.SIGTERM)
         return GOOD

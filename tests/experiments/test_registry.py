@@ -295,10 +295,10 @@ def test_large_runs_are_the_papers() -> None:
 def test_the_picture_of_kernel_and_weights() -> None:
     found = experiment("weights")
     assert found.picture is not None
-    picture = found.picture("smoke")
-    side = len(picture["colours"])
-    assert list(picture["panels"]) == ["K", "W, paper", "W, loo", "W, nw"]
-    for name, panel in picture["panels"].items():
+    picture = found.picture("smoke", None)
+    side = len(picture.colours)
+    assert list(picture.panels) == ["K", "W, paper", "W, loo", "W, nw"]
+    for name, panel in picture.panels.items():
         assert len(panel) == side
         assert all(len(row) == side for row in panel)
         diagonal = [panel[place][place] for place in range(side)]
@@ -306,7 +306,7 @@ def test_the_picture_of_kernel_and_weights() -> None:
             assert diagonal == [1.0] * side
         elif name != "W, paper":
             assert diagonal == [0.0] * side, "the anchor is not its own partner"
-    assert all(sum(row) == pytest.approx(1, abs=0.02) for row in picture["panels"]["W, nw"])
-    brightness = [sum(colour) for colour in picture["colours"]]
+    assert all(sum(row) == pytest.approx(1, abs=0.02) for row in picture.panels["W, nw"])
+    brightness = [sum(colour) for colour in picture.colours]
     assert brightness == sorted(brightness)
-    assert all(1 <= value <= side for value in picture["effective_partners"].values())
+    assert all(1 <= value <= side for value in picture.effective_partners.values())

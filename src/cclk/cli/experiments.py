@@ -6,8 +6,9 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from cyclopts import Parameter
@@ -17,17 +18,17 @@ from rich.markdown import Markdown
 from cclk.cli.options import SettingOptions
 from cclk.cli.say import QUIET, say
 from cclk.data.fingerprint import fingerprint
-from cclk.experiments import EXPERIMENTS, SIZES, Pool, Size, experiment, pending
+from cclk.experiments import EXPERIMENTS, SIZES, ExperimentResult, Pool, Size, experiment, pending
 from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
 from cclk.experiments.job import Job
+from cclk.experiments.markdown import markdown
 from cclk.experiments.measure import check
 from cclk.experiments.preflight import LIMIT_HOURS, check_data, hours_without_gpu
 from cclk.experiments.registry.recipes import LEAKS
-from cclk.experiments.sweep import DEFAULT, Knob, flat, goes_on
+from cclk.experiments.sweep import DEFAULT, Knob, extends, flat
 from cclk.experiments.sweep import sweep as plan_sweep
-from cclk.experiments.tables import markdown
 from cclk.files import replace_text
 from cclk.notices import warn
 from cclk.training.run import load_dataset
@@ -67,14 +68,16 @@ def reproduce(
     _positive(seeds=seeds, workers=workers)
     if only and len(found) > 1:  # what one has, another need not have; if none does, the first tells so
         found = [one for one in found if one.plan(size).having(only)] or found[:1]
-    options: dict[str, Any] = {
-        "results_folder": results, "seeds": seeds, "overrides": {"data_dir": data_dir} if data_dir else {}, "only": only,
-    }  # fmt: skip
-    _preflight([job for one in found for job in pending(one, size, **options)], size, yes, quiet)
+    overrides = {"data_dir": data_dir} if data_dir else {}
+    jobs = [job for one in found for job in pending(one, size, results_folder=results, seeds=seeds, overrides=overrides, only=only)]
+    _preflight(jobs, size, yes, quiet)
     with Pool(workers) as pool:
         for one in found:
-            content = run_grid(one, size, pool, runs_folder=runs, command=_command(one.name, size, seeds), quiet=quiet, **options)
-            _show(content, quiet)
+            result = run_grid(
+                one, size, pool, results_folder=results, runs_folder=runs, command=_command(one.name, size, seeds), seeds=seeds,
+                overrides=overrides, only=only, quiet=quiet,
+            )  # fmt: skip
+            _show(result, quiet)
 
 
 def _preflight(jobs: list[Job], size: Size, yes: bool, quiet: bool) -> None:
@@ -109,15 +112,15 @@ def results(
     """
     if not folder.is_dir():
         raise SettingsError(f"there is no folder {folder}: run an experiment first, such as cclk reproduce fair --size smoke")
-    found = {_block(content): content for content in map(files.read, files.experiments_in(folder)) if content["size"] != "smoke"}
+    found = {_block(result): result for result in map(files.read, files.experiments_in(folder)) if result.size != "smoke"}
     if not found:
         raise SettingsError(f"{folder} holds no results of experiments at size cpu or paper: run cclk reproduce first")
     places = {name: place for place, name in enumerate(EXPERIMENTS)}
-    ordered = sorted(found, key=lambda name: (places.get(found[name]["experiment"], len(places)), name))
+    ordered = sorted(found, key=lambda name: (places.get(found[name].experiment, len(places)), name))
     if out is None:
         print("\n".join(markdown(found[name]) for name in ordered))
         return
-    pictures = {name: draw({**found[name], "experiment": name}, out.parent / "figures") for name in ordered}
+    pictures = {name: draw(replace(found[name], experiment=name), out.parent / "figures") for name in ordered}
     replace_text(
         out,
         render({name: found[name] for name in ordered}, pictures, out.read_text(encoding="utf-8") if out.exists() else None, out.parent),
@@ -125,17 +128,17 @@ def results(
     say(f"written: {out}", quiet)
 
 
-def _block(content: Mapping[str, Any]) -> str:
-    """What a result is called on the page."""
-    return str(content["experiment"]) + ("" if content["size"] == "cpu" else f"-{content['size']}")
+def _block(result: ExperimentResult) -> str:
+    """The name of a result on the page."""
+    return result.experiment + ("" if result.size == "cpu" else f"-{result.size}")
 
 
-def render(found: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, list[Path]], before: str | None, folder: Path) -> str:
+def render(found: Mapping[str, ExperimentResult], pictures: Mapping[str, list[Path]], before: str | None, folder: Path) -> str:
     """The page: a block for each result, in place of the one of the same name in the page as it was."""
     page = "# Results\n\n" + "".join(f"<!-- {name} -->\n<!-- end -->\n\n" for name in found) if before is None else before
-    for name, content in found.items():
-        shown = "\n".join(f"![{content['title']}]({path.relative_to(folder).as_posix()})" for path in pictures.get(name, []))
-        block = f"<!-- {name} -->\n{markdown(content).rstrip()}\n" + (f"\n{shown}\n" if shown else "") + "<!-- end -->"
+    for name, result in found.items():
+        shown = "\n".join(f"![{result.title}]({path.relative_to(folder).as_posix()})" for path in pictures.get(name, []))
+        block = f"<!-- {name} -->\n{markdown(result).rstrip()}\n" + (f"\n{shown}\n" if shown else "") + "<!-- end -->"
         pattern = re.compile(rf"<!-- {re.escape(name)} -->\n.*?<!-- end -->", re.DOTALL)
         page = pattern.sub(lambda _, block=block: block, page) if pattern.search(page) else f"{page.rstrip()}\n\n{block}\n"  # type: ignore[misc]
     return page
@@ -180,20 +183,20 @@ def sweep(
     dataset = load_dataset(load(overrides=common))
     check(dataset, LEAKS, split)  # before hours of training, not after
     planned = plan_sweep(name, knobs, common, seeds, split, fingerprint(dataset))
-    if target.exists() and not goes_on(files.read(target), planned.plan("cpu")):
+    if target.exists() and not extends(planned.plan("cpu"), files.read(target)):
         raise SettingsError(f"{target} holds another sweep: keep both with --name, or delete it")
     command = shlex.join(["cclk", *sys.argv[1:]])
     with Pool(workers) as pool:
-        content = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)
-    drawn = draw(content, results)
-    _show(content, quiet)
+        result = run_grid(planned, "cpu", pool, results_folder=results, runs_folder=runs, command=command, seeds=seeds, quiet=quiet)
+    drawn = draw(result, results)
+    _show(result, quiet)
     say(f"written: {files.path_of(results, name, 'cpu')}, {', '.join(map(str, drawn))}", quiet)
 
 
-def _show(content: Mapping[str, Any], quiet: bool) -> None:
+def _show(result: ExperimentResult, quiet: bool) -> None:
     if not quiet:
         # Into a file tables go as wide as they are; a terminal has its own width.
-        Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(Markdown(markdown(content)))
+        Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(Markdown(markdown(result)))
 
 
 def _command(name: str, size: str, seeds: int | None) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cclk.experiments.measure import Measure
+
 
 class GridDisplay:
     """Progress over the runs of an experiment."""
@@ -36,7 +38,7 @@ class GridDisplay:
     def working(self, titles: Sequence[str]) -> None:
         self.progress.update(self.task, told=" | ".join(titles))
 
-    def finished(self, title: str, seed: int, measures: Mapping[str, float], seconds: float) -> None:
+    def finished(self, title: str, seed: int, measures: Mapping[Measure, float], seconds: float) -> None:
         self.progress.advance(self.task)
         done, total = int(self.progress.tasks[0].completed), int(self.progress.tasks[0].total or 0)
         told = "  ".join(f"{name} {value:.3f}" for name, value in measures.items() if not name.endswith("mse"))

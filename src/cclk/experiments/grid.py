@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,6 +18,7 @@ from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
 from cclk.experiments.plan import Cell, Experiment, Overrides, Size, score
 from cclk.experiments.pool import Pool
+from cclk.experiments.results import CellResult, ExperimentResult, RunResult
 
 TUNING_SEEDS = 1
 """Seeds per choice. One: choices that one seed cannot tell apart do not matter."""
@@ -35,8 +36,8 @@ def reproduce(
     overrides: Overrides | None = None,
     only: str = "",
     quiet: bool = False,
-) -> dict[str, Any]:
-    """Run what is missing of an experiment and give back its whole result, which is then in its file.
+) -> ExperimentResult:
+    """Run what is missing of an experiment, write its file, and return the complete result.
 
     Args:
         seeds: how many, instead of the plan's own.
@@ -44,16 +45,13 @@ def reproduce(
         only: run nothing but the cells that have this in "row, column".
     """
     path = results.path_of(results_folder, experiment.name, size)
-    about: dict[str, Any] = {
-        "experiment": experiment.name, "size": size, "title": experiment.title, "source": experiment.source, "command": command,
-        "version": cclk.__version__, "torch": torch.__version__, "cores": os.cpu_count(),
-    }  # fmt: skip
     if experiment.picture is not None:
         where = (overrides or {}).get("data_dir")
-        content = about | {"picture": experiment.picture(size, Path(str(where)) if where else None)}
-        results.write(path, content)
-        return content
-    grid = _Grid(experiment, size, about, path, seeds, overrides, only)
+        picture = experiment.picture(size, Path(str(where)) if where else None)
+        result = replace(_header(experiment, size, command), picture=picture)
+        results.write(path, result)
+        return result
+    grid = _Grid(experiment, size, command, path, seeds, overrides, only)
     with GridDisplay(f"{experiment.name}, {size}", quiet) as display:
         for stage in (grid.tuning, grid.final):
             pool.run(stage(), runs_folder / f"{experiment.name}-{size}", grid.keep, display)
@@ -72,8 +70,15 @@ def pending(
     """The runs that `reproduce` would do; a cell's own, before it has chosen, have the settings that all choices share."""
     if experiment.picture is not None:
         return []
-    grid = _Grid(experiment, size, {}, results.path_of(results_folder, experiment.name, size), seeds, overrides, only)
+    grid = _Grid(experiment, size, "", results.path_of(results_folder, experiment.name, size), seeds, overrides, only)
     return list({job.key: job for job in [*grid.tuning(), *grid.final()]}.values())
+
+
+def _header(experiment: Experiment, size: Size, command: str) -> ExperimentResult:
+    return ExperimentResult(
+        experiment=experiment.name, size=size, title=experiment.title, source=experiment.source, command=command,
+        version=cclk.__version__, torch=torch.__version__, cores=os.cpu_count(),
+    )  # fmt: skip
 
 
 class _Grid:
@@ -83,18 +88,19 @@ class _Grid:
         self,
         experiment: Experiment,
         size: Size,
-        about: dict[str, Any],
+        command: str,
         path: Path,
         seeds: int | None,
         overrides: Overrides | None,
         only: str,
     ) -> None:
-        self.experiment, self.plan, self.about, self.path = experiment, experiment.plan(size), about, path
+        self.experiment, self.plan, self.path = experiment, experiment.plan(size), path
+        self.header = _header(experiment, size, command)
         self.seeds, self.overrides, self.only = seeds or self.plan.seeds, dict(overrides or {}), only
         self.found = results.finished_runs(path.parent)
-        self.before = results.read(path) if path.exists() else {}
-        # Fewer seeds asked for than are there already: they stay.
-        self.shown = max(self.seeds, len(self.before.get("seeds", ())))
+        self.before = results.read(path) if path.exists() else None
+        # If there are more seeds already than were asked for, they stay.
+        self.shown = max(self.seeds, len(self.before.seeds) if self.before else 0)
         self.ran = False
 
     def tuning(self) -> list[Job]:
@@ -112,50 +118,54 @@ class _Grid:
             raise ValueError(f"--only {self.only!r} is in none of the cells of {self.experiment.name}: {'; '.join(names)}")
         return found
 
-    def keep(self, job: Job, found: dict[str, Any]) -> None:
+    def keep(self, job: Job, found: RunResult) -> None:
         self.found[job.key] = found
         self.ran = True
         self.write()
 
-    def write(self) -> dict[str, Any]:
-        """The result so far, into its file. What another process has put there meanwhile stays."""
+    def write(self) -> ExperimentResult:
+        """Write the result so far into its file, together with runs that another process has added meanwhile."""
         self.found = results.finished_runs(self.path.parent) | self.found
-        content = self.content()
-        results.write(self.path, content)
-        return content
+        result = self.result()
+        results.write(self.path, result)
+        return result
 
-    def content(self) -> dict[str, Any]:
+    def result(self) -> ExperimentResult:
         """The result so far."""
-        cells = [self._told(cell) for cell in self.plan.cells]
-        every = {run["key"]: run for cell in cells for run in [*cell["tuning"], *cell["runs"]]}
-        return self._about() | {
-            "note": self.plan.note,
-            "seeds": list(range(self.shown)),
-            "split": self.plan.split,
-            "measures": list(self.plan.measures),
-            "axis": self.experiment.axis,
-            "common": dict(self.plan.common),
-            "claims": [{"measure": claim.measure, "row": claim.row, "others": list(claim.others)} for claim in self.experiment.claims],
-            "process_seconds": round(sum(run["train_seconds"] + run["measure_seconds"] for run in every.values())),
-            "cells": cells,
-        }
+        cells = tuple(self._cell_result(cell) for cell in self.plan.cells)
+        every = {run.key: run for cell in cells for run in (*cell.tuning, *cell.runs)}
+        return replace(
+            self._signed(),
+            note=self.plan.note,
+            seeds=tuple(range(self.shown)),
+            split=self.plan.split,
+            measures=self.plan.measures,
+            axis=self.experiment.axis,
+            common=self.plan.common,
+            claims=self.experiment.claims,
+            process_seconds=round(sum(run.train_seconds + run.measure_seconds for run in every.values())),
+            cells=cells,
+        )
 
-    def _about(self) -> dict[str, Any]:
-        """By which command and version; one that adds nothing does not put its name to the work of another."""
-        theirs = ("version", "torch", "cores", "command") if not self.ran else ("command",) if self.seeds < self.shown else ()
-        return self.about | {name: self.before[name] for name in theirs if name in self.before}
+    def _signed(self) -> ExperimentResult:
+        """The header; a command that adds nothing keeps the command and versions of the one that did the work."""
+        if self.before is None or (self.ran and self.seeds >= self.shown):
+            return self.header
+        header = replace(self.header, command=self.before.command)
+        if self.ran:
+            return header
+        return replace(header, version=self.before.version, torch=self.before.torch, cores=self.before.cores)
 
-    def _told(self, cell: Cell) -> dict[str, Any]:
-        told: dict[str, Any] = {"row": cell.row, "column": cell.column}
-        if cell.x is not None:
-            told["x"] = cell.x
-        told |= {"settings": dict(cell.settings), "paper": {name: list(value) for name, value in cell.paper.items()}}
+    def _cell_result(self, cell: Cell) -> CellResult:
         waits = bool(self._tuned(cell).choices) and self._chosen(self._tuned(cell)) is None
-        tuning = [self.found[job.key] | {"choice": job.choice} for job in self._choices(cell) if self._known(job)]
-        chosen = self._chosen(cell)
-        told |= {"choices": [dict(choice) for choice in cell.choices], "chosen": chosen, "tuned_like": cell.tuned_like, "tuning": tuning}
-        runs = [] if waits else [self.found[job.key] for job in self._seeds(cell, self.shown) if self._known(job)]
-        return told | {"runs": [{key: value for key, value in run.items() if key != "choice"} for run in runs]}
+        return CellResult(
+            **vars(cell),
+            chosen=self._chosen(cell),
+            tuning=tuple(replace(self.found[job.key], choice=job.choice) for job in self._choices(cell) if self._known(job)),
+            runs=()
+            if waits
+            else tuple(replace(self.found[job.key], choice=None) for job in self._seeds(cell, self.shown) if self._known(job)),
+        )
 
     def _choices(self, cell: Cell) -> Iterator[Job]:
         if len(cell.choices) == 1:  # nothing to choose
@@ -175,7 +185,7 @@ class _Grid:
             if not self._known(job):
                 return None
             assert job.choice is not None
-            measured = self.found[job.key]["measures"]  # another experiment may have measured more
+            measured = self.found[job.key].measures  # another experiment may have measured more
             tried.setdefault(job.choice, []).append(score({name: measured[name] for name in self.plan.measures}))
         return max(tried, key=lambda number: sum(tried[number])) if tried else None
 
@@ -202,4 +212,4 @@ class _Grid:
 
     def _known(self, job: Job) -> bool:
         run = self.found.get(job.key)
-        return run is not None and set(job.measures) <= set(run["measures"]) and (not job.watch or "curve" in run)
+        return run is not None and set(job.measures) <= set(run.measures) and (not job.watch or run.curve is not None)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -17,7 +17,7 @@ import cclk
 from cclk.data.dataset import Dataset
 from cclk.experiments.measure import Embed, Measure, measure
 from cclk.experiments.plan import Overrides
-from cclk.experiments.results import key_of
+from cclk.experiments.results import CurvePoint, RunResult, key_of
 from cclk.training import engine
 from cclk.training.files import read_json, write_json
 from cclk.training.memory import give_back
@@ -58,7 +58,7 @@ def start(threads: int) -> None:
     warnings.simplefilter("ignore", cclk.CclkWarning)  # a grid holds settings that are bad on purpose
 
 
-def run(job: Job, folder: Path) -> dict[str, Any] | None:
+def run(job: Job, folder: Path) -> RunResult | None:
     """Train (or go on with) the run in its folder and measure it; None if a signal stopped it, which is saved."""
     try:
         with _stoppable():
@@ -82,7 +82,7 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _run(job: Job, folder: Path) -> dict[str, Any]:
+def _run(job: Job, folder: Path) -> RunResult:
     began = time.perf_counter()
     place = folder / job.key
     settings = load(overrides={**job.settings, "seed": job.seed})
@@ -93,17 +93,18 @@ def _run(job: Job, folder: Path) -> dict[str, Any]:
     else:
         done = engine.train(settings, place, command="cclk reproduce", quiet=True, watch=watch)
     trained = time.perf_counter()
-    found: dict[str, Any] = {"key": job.key, "seed": job.seed, "split": job.split, "version": cclk.__version__}
-    if job.choice is not None:
-        found["choice"] = job.choice
-    found["measures"] = {
-        name: round(value, 6) for name, value in measure(done.dataset, done.embed, job.measures, job.split, job.seed).items()
-    }
-    curve = _curve(done)
-    if curve:
-        found["curve"] = curve
-    found["train_seconds"], found["measure_seconds"] = round(trained - began, 1), round(time.perf_counter() - trained, 1)
-    return found
+    measures = measure(done.dataset, done.embed, job.measures, job.split, job.seed)
+    return RunResult(
+        key=job.key,
+        seed=job.seed,
+        split=job.split,
+        version=cclk.__version__,
+        choice=job.choice,
+        measures={name: round(value, 6) for name, value in measures.items()},
+        curve=_curve(done),
+        train_seconds=round(trained - began, 1),
+        measure_seconds=round(time.perf_counter() - trained, 1),
+    )
 
 
 def _data_are_in(folder: Path | None, place: Path) -> None:
@@ -124,10 +125,7 @@ def _watch(job: Job, dataset: Dataset) -> Watch:
     return Watch(job.watch, lambda embed: {str(name): value for name, value in look(embed).items()})
 
 
-def _curve(run: Run) -> list[dict[str, float]]:
-    """What was seen on the way."""
-    return [
-        {"epoch": line["epoch"], "accuracy": round(line["accuracy"], 4), "knn": round(line["knn"], 4)}
-        for line in run.metrics()
-        if "accuracy" in line
-    ]
+def _curve(run: Run) -> tuple[CurvePoint, ...] | None:
+    """The accuracies that were measured during training; None if none were."""
+    lines = [line for line in run.metrics() if "accuracy" in line]
+    return tuple(CurvePoint(line["epoch"], round(line["accuracy"], 4), round(line["knn"], 4)) for line in lines) or None

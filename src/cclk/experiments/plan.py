@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from cclk.experiments.measure import Measure
 
@@ -71,6 +71,19 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class WeightsPicture:
+    """The kernel matrix of a few samples beside the weights made of it."""
+
+    dataset: str
+    kernel: str
+    colours: list[list[int]]
+    panels: Mapping[str, list[list[float]]]
+    """Title to matrix."""
+    effective_partners: Mapping[str, float]
+    """Title of the weights to the effective number of neighbors of the median anchor."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """An experiment of the registry."""
 
@@ -82,10 +95,10 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     axis: str = ""
     """What `Cell.x` is."""
-    picture: Callable[[Size, Path | None], dict[str, Any]] | None = None
+    picture: Callable[[Size, Path | None], WeightsPicture] | None = None
     """For a figure that needs no training: what it shows, made of data in this folder."""
 
 
-def score(measures: Mapping[str, float]) -> float:
+def score(measures: Mapping[Measure, float]) -> float:
     """What a choice is made by: accuracy, less the share of the condition that is still readable where that is measured."""
     return measures["accuracy"] - max(0.0, measures.get("nonlinear_r2", 0.0))

@@ -11,13 +11,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from cclk.experiments import job as jobs
 from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
+from cclk.experiments.results import RunResult
 from cclk.training.files import Stopped
 from cclk.training.signals import noted_signals
 
@@ -43,9 +43,9 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, todo: Sequence[Job], folder: Path, keep: Callable[[Job, dict[str, Any]], None], display: GridDisplay) -> None:
+    def run(self, todo: Sequence[Job], folder: Path, keep: Callable[[Job, RunResult], None], display: GridDisplay) -> None:
         """Run jobs in folders of their own under `folder`; each result is given to `keep` as soon as it is there."""
-        waiting, under_way = list({job.key: job for job in todo}.values()), dict[Future[Any], tuple[Job, float]]()
+        waiting, under_way = list({job.key: job for job in todo}.values()), dict[Future[RunResult | None], tuple[Job, float]]()
         failed: list[ValueError] = []
         told = False
         display.begin(len(waiting))
@@ -75,14 +75,14 @@ class Pool:
                         interrupted.append(signal.SIGINT)
                     else:
                         keep(job, found)
-                        display.finished(job.title, job.seed, found["measures"], time.perf_counter() - began)
+                        display.finished(job.title, job.seed, found.measures, time.perf_counter() - began)
         if interrupted:
             raise Stopped(f"stopped; {_GO_ON}")
         if failed:
             more = f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)" if len(failed) > 1 else ""
             raise ValueError(f"{failed[0]}{more}") from failed[0]
 
-    def _hand_out(self, job: Job, folder: Path) -> Future[Any]:
+    def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
         """The first job starts the workers, who would die of a Ctrl-C before they know what to do with it: it waits for them."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

@@ -1,21 +1,130 @@
-"""Results of experiments, one JSON file each: what was run, how, and what came out."""
+"""Results of experiments, one JSON file each: what was run, how, and what was measured."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from cclk.experiments.plan import Size
-from cclk.files import replace_text
+from pydantic import TypeAdapter
 
-_NEEDED = {"experiment", "size", "title", "source", "command", "version"}
+from cclk.experiments.measure import Measure
+from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsPicture
+from cclk.files import check_json, replace_text
+
+_HEADER = ("experiment", "size", "title", "source", "command", "version", "torch", "cores")
 
 
 class ResultError(ValueError):
     """A results file that cannot be used; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Accuracies on the validation split during training."""
+
+    epoch: float
+    accuracy: float
+    knn: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """One finished run."""
+
+    key: str
+    """Of settings, split, seed and data: see `key_of`."""
+    seed: int
+    split: Literal["test", "validation"]
+    version: str
+    choice: int | None = None
+    """Which of the cell's choices the run tried."""
+    measures: Mapping[Measure, float]
+    curve: tuple[CurvePoint, ...] | None = None
+    train_seconds: float
+    measure_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """A `Cell` of the plan with its runs."""
+
+    row: str
+    column: str
+    x: float | None = None
+    settings: Overrides
+    paper: Published = field(default_factory=dict)
+    choices: tuple[Overrides, ...] = ()
+    chosen: int | None = None
+    """The number of the choice that was best on the validation split."""
+    tuned_like: str = ""
+    tuning: tuple[RunResult, ...] = ()
+    """The runs that tried the choices."""
+    runs: tuple[RunResult, ...] = ()
+    """One for each seed."""
+
+    def values(self, measure: Measure) -> list[float]:
+        """A measure of every run that has it; accuracies in percent, as the paper gives them."""
+        factor = 100 if measure in ("accuracy", "knn") else 1
+        return [factor * run.measures[measure] for run in self.runs if measure in run.measures]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentResult:
+    """The result of an experiment: cells with their runs, or a picture."""
+
+    experiment: str
+    size: Size
+    title: str
+    source: str
+    command: str
+    version: str
+    torch: str = ""
+    cores: int | None = None
+    note: str = ""
+    seeds: tuple[int, ...] = ()
+    split: Literal["test", "validation"] = "test"
+    measures: tuple[Measure, ...] = ()
+    axis: str = ""
+    common: Overrides = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    process_seconds: int = 0
+    cells: tuple[CellResult, ...] = ()
+    picture: WeightsPicture | None = None
+
+    @property
+    def columns(self) -> dict[str, list[CellResult]]:
+        """The cells of each column, in their order."""
+        found: dict[str, list[CellResult]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.column, []).append(cell)
+        return found
+
+    def to_json(self) -> dict[str, object]:
+        tree: dict[str, object] = asdict(self, dict_factory=_without_none)
+        return {name: value for name, value in tree.items() if name in (*_HEADER, "picture")} if self.picture else tree
+
+    @classmethod
+    def from_json(cls, tree: object) -> ExperimentResult:
+        """From the content of a results file.
+
+        Raises:
+            ValueError: naming the field that is missing or of another type.
+        """
+        found = check_json(_FORMAT, tree)
+        if isinstance(tree, dict) and not tree.keys() & {"cells", "picture"}:
+            raise ValueError("cells: field required")
+        return found
+
+
+_FORMAT = TypeAdapter(ExperimentResult)
+
+
+def _without_none(fields: list[tuple[str, Any]]) -> dict[str, object]:
+    return {name: value for name, value in fields if value is not None or name == "chosen"}
 
 
 def path_of(folder: Path, name: str, size: Size) -> Path:
@@ -30,21 +139,22 @@ def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = ""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The content of a results file."""
+def read(path: Path) -> ExperimentResult:
+    """The result in a file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ResultError(f"{path} cannot be read ({error}): mend it, or delete it to run the experiment again") from None
-    if not isinstance(content, dict) or not content.keys() >= _NEEDED or not content.keys() & {"cells", "picture"}:
-        raise ResultError(f"{path} holds no result of an experiment: choose another folder")
-    return content
+    try:
+        return ExperimentResult.from_json(tree)
+    except ValueError as error:
+        raise ResultError(f"{path} is not a valid result of an experiment ({error}): repair it, or choose another folder") from None
 
 
-def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
+def write(path: Path, result: ExperimentResult) -> None:
+    """Write a results file, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    replace_text(path, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
 
 
 def experiments_in(folder: Path) -> list[Path]:
@@ -52,12 +162,12 @@ def experiments_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.json") if '"experiment"' in path.read_text(encoding="utf-8", errors="replace")[:200])
 
 
-def finished_runs(folder: Path) -> dict[str, dict[str, Any]]:
+def finished_runs(folder: Path) -> dict[str, RunResult]:
     """Every finished run in a folder of results, of any experiment, by its key."""
-    runs: dict[str, dict[str, Any]] = {}
+    runs: dict[str, RunResult] = {}
     for path in experiments_in(folder) if folder.is_dir() else []:
-        for cell in read(path).get("cells", []):
-            for run in [*cell["tuning"], *cell["runs"]]:
-                before = runs.get(run["key"], run)  # another experiment may have measured more of the same run
-                runs[run["key"]] = before | run | {"measures": before["measures"] | run["measures"]}
+        for cell in read(path).cells:
+            for run in (*cell.tuning, *cell.runs):
+                before = runs.get(run.key, run)  # another experiment may have measured more of the same run
+                runs[run.key] = replace(run, measures={**before.measures, **run.measures}, curve=run.curve or before.curve)
     return runs

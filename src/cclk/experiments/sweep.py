@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
 from cclk.experiments.registry.recipes import LEAKS
-from cclk.experiments.results import key_of
+from cclk.experiments.results import ExperimentResult, key_of
 from cclk.training.settings import METHODS, Section, Settings, SettingsError, load
 from cclk.training.suggestions import suggestion
 
@@ -57,10 +56,10 @@ def sweep(name: str, knobs: Sequence[Knob], common: Overrides, seeds: int, split
     return Experiment(name, "The frontier of accuracy and leakage", "beyond the paper", lambda size: plan)
 
 
-def goes_on(before: Mapping[str, Any], plan: Plan) -> bool:
-    """Whether a plan has all that a result holds, so that nothing of it is lost."""
+def extends(plan: Plan, before: ExperimentResult) -> bool:
+    """Whether a plan has every cell of a result, so that nothing of it is lost."""
     planned = {key_of(cell.settings, cell.row, 0) for cell in plan.cells}
-    return before["split"] == plan.split and all(key_of(cell["settings"], cell["row"], 0) in planned for cell in before.get("cells", ()))
+    return before.split == plan.split and all(key_of(cell.settings, cell.row, 0) in planned for cell in before.cells)
 
 
 def _suited(common: Overrides, method: str) -> Overrides:

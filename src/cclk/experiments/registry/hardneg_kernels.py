@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cclk.experiments.plan import Cell, Experiment, Plan, Size
 from cclk.experiments.registry.hardneg import KERNEL
 from cclk.experiments.registry.hardneg import plan as hardneg_plan
+from cclk.training.settings import load
 
 PAPER = {"linear": (91.5, 0.2), "RBF": (91.7, 0.1), "polynomial": (90.3, 0.4)}
 FITTED = 'RBF, length_scale="auto", nw'
@@ -21,9 +20,9 @@ def plan(size: Size) -> Plan:
         Cell(kernel, base.column, {**base.settings, **KERNEL, "kernel": kernel.lower()}, paper={"accuracy": figure} if shown else {})
         for kernel, figure in PAPER.items()
     ]
-    settings: dict[str, Any] = {**whole.common, **base.settings}
+    batch_size = load(overrides={**whole.common, **base.settings}).train.batch_size
     fitted = {name: value for name, value in base.settings.items() if name not in KERNEL}
-    fitted |= {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw", "partners": settings["batch_size"] / 4}
+    fitted |= {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw", "partners": batch_size / 4}
     return Plan((*cells, Cell(FITTED, base.column, fitted)), whole.seeds, whole.common, whole.measures, watch=whole.watch, note=whole.note)
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import cclk
 from cclk import data, kernels
-from cclk.experiments.plan import Experiment, Plan, Size
+from cclk.experiments.plan import Experiment, Plan, Size, WeightsPicture
 
 SHOWN = 24
 
 
-def picture(size: Size, data_dir: Path | None = None) -> dict[str, Any]:
+def picture(size: Size, data_dir: Path | None = None) -> WeightsPicture:
     """Kernel and weights of a few colours, sorted by their brightness, in each way of making weights."""
     dataset = data.load("colordigits" if size == "smoke" else "colormnist", data_dir=data_dir)
     colours = dataset.train.condition[:SHOWN]
@@ -24,15 +23,15 @@ def picture(size: Size, data_dir: Path | None = None) -> dict[str, Any]:
     panels = {"K": kernel(colours)}
     for way in ("paper", "loo", "nw"):
         panels[f"W, {way}"] = cclk.conditional_weights(kernel, colours, 0.01, weights=way).T  # row i: the weights of anchor i
-    return {
-        "dataset": dataset.name,
-        "kernel": repr(kernel),
-        "colours": colours.round().int().tolist(),
-        "panels": {name: [[round(float(value), 3) for value in row] for row in panel] for name, panel in panels.items()},
-        "effective_partners": {
+    return WeightsPicture(
+        dataset=dataset.name,
+        kernel=repr(kernel),
+        colours=colours.round().int().tolist(),
+        panels={name: [[round(float(value), 3) for value in row] for row in panel] for name, panel in panels.items()},
+        effective_partners={
             name: round(float((1 / _shares(panel).square().sum(dim=1)).median()), 2) for name, panel in panels.items() if name != "K"
         },
-    }
+    )
 
 
 def _shares(weights: torch.Tensor) -> torch.Tensor:

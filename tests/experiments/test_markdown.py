@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_results import cell, result
 
+from cclk.experiments import CellResult, Claim, ExperimentResult
+from cclk.experiments.markdown import judge, markdown, mean_and_deviation
 from cclk.experiments.measure import Measure
-from cclk.experiments.tables import judge, markdown, told, values
+from cclk.experiments.plan import WeightsPicture
 
-LEAKS = ("accuracy", "knn", "linear_r2", "linear_mse")
+LEAKS: tuple[Measure, ...] = ("accuracy", "knn", "linear_r2", "linear_mse")
 few = st.lists(st.floats(0, 100).map(lambda value: round(value, 3)), min_size=1, max_size=5)
 
 
@@ -34,15 +35,15 @@ def rows(text: str) -> list[list[str]]:
         ([], "accuracy", "-"),
     ],
 )
-def test_told(found: list[float], measure: Measure, text: str) -> None:
-    assert told(found, measure) == text
+def test_mean_and_deviation(found: list[float], measure: Measure, text: str) -> None:
+    assert mean_and_deviation(found, measure) == text
 
 
 def test_accuracies_are_per_cent_and_what_was_not_measured_is_left_out() -> None:
     measured = cell("a", "c", {"accuracy": 0.5, "linear_mse": 7.0}, {"accuracy": 0.75})
-    assert values(measured, "accuracy") == [50.0, 75.0]
-    assert values(measured, "linear_mse") == [7.0]
-    assert values(measured, "knn") == []
+    assert measured.values("accuracy") == [50.0, 75.0]
+    assert measured.values("linear_mse") == [7.0]
+    assert measured.values("knn") == []
 
 
 @given(few, few, st.sampled_from(["accuracy", "linear_mse", "linear_r2", "nonlinear_r2"]))
@@ -83,7 +84,7 @@ def test_lower_is_better_for_a_share_that_leaks_and_higher_for_an_error() -> Non
 def test_a_table_with_the_papers_figures_beside_ours() -> None:
     text = markdown(
         result(
-            cell("InfoNCE", "ours", {"accuracy": 0.8, "knn": 0.7}, {"accuracy": 0.9, "knn": 0.7}, paper={"accuracy": [84.1, 1.8]}),
+            cell("InfoNCE", "ours", {"accuracy": 0.8, "knn": 0.7}, {"accuracy": 0.9, "knn": 0.7}, paper={"accuracy": (84.1, 1.8)}),
             cell("Fair", "ours", {"accuracy": 0.95, "knn": 0.75}),
             cell("Missing", "ours"),
             cell("InfoNCE", "theirs", {"accuracy": 0.5, "knn": 0.25}),
@@ -112,13 +113,13 @@ def test_a_table_with_the_papers_figures_beside_ours() -> None:
 
 
 def test_validation_and_one_seed_are_told() -> None:
-    text = markdown(result(cell("a", "c", {"accuracy": 0.5, "knn": 0.5}), split="validation", seeds=[0]))
+    text = markdown(result(cell("a", "c", {"accuracy": 0.5, "knn": 0.5}), split="validation", seeds=(0,)))
     assert "1 seed, mean ± standard deviation on the validation split" in text
 
 
 def test_a_claim_is_judged_by_the_seeds_that_both_have() -> None:
-    lucky = [{"accuracy": right, "knn": 0.5} for right in (0.8, 0.8, 0.9)]
-    claims = [{"measure": "accuracy", "row": "ours", "others": ["theirs"]}]
+    lucky: list[dict[Measure, float]] = [{"accuracy": right, "knn": 0.5} for right in (0.8, 0.8, 0.9)]
+    claims = (Claim("accuracy", "ours", ("theirs",)),)
     text = markdown(result(cell("ours", "c", *lucky), cell("theirs", "c", *lucky[:2]), claims=claims))
     assert "does **not** hold: 0.0 ± 0.0" in text
 
@@ -127,9 +128,9 @@ def test_curves_are_turned_round() -> None:
     """One line per method, one column per place; places in order, holes left empty, runs that are missing told."""
     text = markdown(
         result(
-            cell("Cluster", "f", {"accuracy": 0.2, "knn": 0.0, "linear_r2": 0.5}, x=1000.0, paper={"accuracy": [24.4, 0.9]}),
+            cell("Cluster", "f", {"accuracy": 0.2, "knn": 0.0, "linear_r2": 0.5}, x=1000.0, paper={"accuracy": (24.4, 0.9)}),
             cell("Kernel", "f", {"accuracy": 0.5, "knn": 0.0, "linear_r2": 0.25}, x=1000.0),
-            cell("Cluster", "f", {"accuracy": 0.1, "knn": 0.0, "linear_r2": 0.75}, x=1.5, paper={"accuracy": [3.0, 1.5]}),
+            cell("Cluster", "f", {"accuracy": 0.1, "knn": 0.0, "linear_r2": 0.75}, x=1.5, paper={"accuracy": (3.0, 1.5)}),
             cell("Kernel", "f", x=1.5),
             cell("Kernel", "f", {"accuracy": 0.6, "knn": 0.0, "linear_r2": 0.125}, x=20.0),
             measures=("accuracy", "knn", "linear_r2"),
@@ -152,13 +153,13 @@ def test_curves_are_turned_round() -> None:
     assert all(text.splitlines()[place - 1] == "" for place in heads)
 
 
-def twice(row: str, accuracy: float, r2: float, mse: float) -> dict[str, Any]:
+def twice(row: str, accuracy: float, r2: float, mse: float) -> CellResult:
     """Two runs that differ a little."""
-    first = {"accuracy": accuracy, "linear_r2": r2, "linear_mse": mse}
+    first: dict[Measure, float] = {"accuracy": accuracy, "linear_r2": r2, "linear_mse": mse}
     return cell(row, "ours", first, {"accuracy": accuracy + 0.01, "linear_r2": r2 + 0.01, "linear_mse": mse + 1})
 
 
-def fair_result(**claim: Any) -> dict[str, Any]:
+def fair_result(measure: Measure, others: list[str], row: str = "Fair") -> ExperimentResult:
     return result(
         twice("Fair", 0.95, 0.20, 60.0),
         twice("plain", 0.74, 0.98, 5.0),
@@ -167,7 +168,7 @@ def fair_result(**claim: Any) -> dict[str, Any]:
         cell("20", "ours"),
         cell("plain", "elsewhere", {"accuracy": 0.99, "linear_r2": 0.0, "linear_mse": 99.0}),
         measures=LEAKS,
-        claims=[{"row": "Fair", **claim}],
+        claims=(Claim(measure, row, tuple(others)),),
     )
 
 
@@ -184,25 +185,23 @@ def fair_result(**claim: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_claims_are_judged_by_the_closest_baseline(measure: str, others: list[str], verdict: str) -> None:
+def test_claims_are_judged_by_the_closest_baseline(measure: Measure, others: list[str], verdict: str) -> None:
     """In each column that has both, and without rows that have not been run."""
-    text = markdown(fair_result(measure=measure, others=others))
+    text = markdown(fair_result(measure, others))
     assert [line for line in text.splitlines() if line.startswith("- ")] == [verdict]
 
 
 def test_a_claim_waits_for_its_runs() -> None:
-    assert "- Fair" not in markdown(fair_result(measure="accuracy", others=["20"]))
-    assert "- 20" not in markdown(
-        fair_result(measure="accuracy", others=["plain"]) | {"claims": [{"measure": "accuracy", "row": "20", "others": ["3"]}]}
-    )
+    assert "- Fair" not in markdown(fair_result("accuracy", ["20"]))
+    assert "- 20" not in markdown(fair_result("accuracy", ["3"], row="20"))
 
 
 def test_choices_are_told() -> None:
-    choices = [{"lr": 3e-4, "temperature": 0.05}, {"lr": 0.001, "temperature": 0.2}]
+    choices = ({"lr": 3e-4, "temperature": 0.05}, {"lr": 0.001, "temperature": 0.2})
     text = markdown(
         result(
             cell("Fair", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices, chosen=0),
-            cell("Clusters", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=[{"clusters": 5}, {"clusters": 1000}], chosen=1),
+            cell("Clusters", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=({"clusters": 5}, {"clusters": 1000}), chosen=1),
             cell("Single", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices[:1], chosen=0),
             cell("Open", "ours", choices=choices),
             cell("Plain", "ours"),
@@ -219,8 +218,7 @@ def test_choices_are_told() -> None:
 
 
 def test_a_picture_is_described() -> None:
-    about = {name: value for name, value in result().items() if name in ("experiment", "size", "title", "source", "command", "version")}
-    picture = {"kernel": "RBF(2)", "dataset": "colordigits", "effective_partners": {"W, loo": 3.1, "W, nw": 2.9}, "panels": {}}
-    text = markdown(about | {"picture": picture})
+    picture = WeightsPicture("colordigits", "RBF(2)", [], {}, {"W, loo": 3.1, "W, nw": 2.9})
+    text = markdown(result(picture=picture))
     assert "`made-up`, nowhere. `cclk reproduce made-up --size cpu`, cclk 0.1." in text
     assert "`RBF(2)` on colordigits; effective partners of the median anchor: loo 3.1, nw 2.9." in text
