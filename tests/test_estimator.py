@@ -106,54 +106,54 @@ def test_data_frames(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
 
 
 def test_sensitive_features_in_a_data_frame(people: tuple[np.ndarray, ...]) -> None:
-    from cclk.estimator import _columns
+    from cclk.estimator import _condition
 
     x, age, _ = people
     site = pd.Categorical(np.array(["Oslo", "Bonn", "Rome"])[np.arange(600) % 3], categories=["Rome", "Oslo", "Bonn"])
     frame = pd.DataFrame(
         {"age": age, "site": site, "town": pd.Series(list(site), dtype="string"), "visits": pd.array([1, 2] * 300, "Int64")}
     )
-    values, columns = _columns(frame, 600)
-    assert [(column.name, column.kind) for column in columns] == [
+    found = _condition(frame, 600)
+    assert [(column.name, column.kind) for column in found.columns] == [
         ("age", "continuous"), ("site", "categorical"), ("town", "categorical"), ("visits", "categorical"),
     ]  # fmt: skip
-    np.testing.assert_array_equal(values[:, 1], [1, 0, 2] * 200)
+    np.testing.assert_array_equal(found.values[:, 1], [1, 0, 2] * 200)
     fitted = cclk.ConditionalEncoder(**QUICK).fit(pd.DataFrame(x, columns=list("abcdefghi")), sensitive_features=frame)
     assert fitted.settings_.method == "fair-cclk"
     for missing in (*(frame[name].where(age > 50) for name in frame), frame["town"].astype(object).where(age > 50, pd.NA)):
-        with pytest.raises(ValueError, match=f"the condition {missing.name} has .*: drop or impute them"):
-            _columns(missing.to_frame(), 600)
-    with pytest.raises(ValueError, match="condition stay is timedelta64"):
-        _columns(pd.DataFrame({"stay": pd.to_timedelta([1] * 600, "h")}), 600)
+        with pytest.raises(ValueError, match=rf"condition\['{missing.name}'\] has .*: drop or impute them"):
+            _condition(missing.to_frame(), 600)
+    with pytest.raises(ValueError, match=r"condition\['stay'\] holds values that are not numbers \(dtype timedelta64"):
+        _condition(pd.DataFrame({"stay": pd.to_timedelta([1] * 600, "h")}), 600)
 
 
 def test_dates_are_days() -> None:
-    from cclk.estimator import _columns
+    from cclk.estimator import _condition
 
     texts = [f"2024-05-{1 + day:02d}T12:00:00" for day in range(30)]
     moments = pd.to_datetime(pd.Series(texts))
     for born in (texts, np.array(texts, "datetime64[ns]"), moments, moments.dt.tz_localize("UTC"), pd.array(texts, "string")):
-        values, columns = _columns({"born": born}, 30)
-        assert [column.kind for column in columns] == ["continuous"]
-        assert values[:, 0].tolist() == [19844.5 + day for day in range(30)]
-    assert _columns({"born": [*texts[1:], "unknown"]}, 30)[1][0].kind == "categorical"
-    with pytest.raises(ValueError, match=r"the condition born has .*: drop or impute them"):
-        _columns({"born": moments.where(moments > moments[0])}, 30)
-    with pytest.raises(ValueError, match="condition born: '2024-02-30' is not a date"):
-        _columns({"born": [*texts[1:], "2024-02-30"]}, 30)
+        found = _condition({"born": born}, 30)
+        assert [column.kind for column in found.columns] == ["continuous"]
+        assert found.values[:, 0].tolist() == [19844.5 + day for day in range(30)]
+    assert _condition({"born": [*texts[1:], "unknown"]}, 30).columns[0].kind == "categorical"
+    with pytest.raises(ValueError, match=r"condition\['born'\] has .*: drop or impute them"):
+        _condition({"born": moments.where(moments > moments[0])}, 30)
+    with pytest.raises(ValueError, match=r"condition\['born'\]: '2024-02-30' is not a date"):
+        _condition({"born": [*texts[1:], "2024-02-30"]}, 30)
 
 
 def test_every_column_is_taken_for_what_it_is(people: tuple[np.ndarray, ...]) -> None:
-    from cclk.estimator import _columns
+    from cclk.estimator import _condition
 
     def kinds(condition: Any) -> list[str]:
-        return [column.kind for column in _columns(condition, 60)[1]]
+        return [column.kind for column in _condition(condition, 60).columns]
 
     age, flag, site = np.arange(60), np.arange(60) % 2, np.array(["a", "b"])[np.arange(60) % 2]
     assert kinds(np.stack([age, flag], axis=1)) == ["continuous", "categorical"]
     assert kinds([[str(a), s] for a, s in zip(age, site, strict=True)]) == ["continuous", "categorical"]
     assert kinds(np.array([age, site], dtype=object).T) == ["continuous", "categorical"]
-    with pytest.raises(ValueError, match="condition 0 has missing values"):
+    with pytest.raises(ValueError, match="condition has missing values"):
         kinds(np.array([None, *site[1:]], dtype=object))
 
 

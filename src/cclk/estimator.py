@@ -19,8 +19,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 from torch import Tensor
 
-from cclk.data.dataset import Column, Dataset, Split
-from cclk.data.dates import days, is_date
+from cclk.columns import Column
+from cclk.condition import Condition, infer_condition
+from cclk.data.dataset import Dataset, Split
 from cclk.files import read_tensors, write_tensors
 from cclk.notices import CclkWarning
 from cclk.training.engine import Training
@@ -29,8 +30,6 @@ from cclk.training.settings import Settings, load, parse
 
 Array = npt.NDArray[Any]
 _METHODS = {"fair": "fair-cclk", "weaksup": "weaksup-cclk", "hardneg": "hardneg-cclk", "infonce": "infonce"}
-_FEW = 10
-"""Whole numbers with at most so many distinct values are taken for categories."""
 
 
 class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -93,7 +92,8 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Args:
             X: a table (n, k) of numbers, or uint8 pictures (n, c, h, w).
             y: not used; it is here so that pipelines can pass it.
-            sensitive_features: what to ignore: numbers, dates (as days) or categories, one or several columns, as an array or a data frame.
+            sensitive_features: what to ignore: numbers, dates (as days) or categories, one or several columns, as an array or a data frame;
+                kinds are inferred by the rule of `cclk.columns`.
             condition: what to use, in the same forms. Give one of the two.
         """
         if sensitive_features is not None and condition is not None:
@@ -103,11 +103,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         method = self._method(given is not None, sensitive_features is not None)
         if len(x) < 2:
             raise ValueError(f"n_samples={len(x)}: at least 2 samples are needed to compare anything")
-        values, columns = _columns(given, len(x))
-        split = Split(x, torch.zeros(len(x), dtype=torch.int64), values)
-        kinds = {column.kind for column in columns}
-        kind = "mixed" if len(columns) > 1 else "categorical" if kinds == {"categorical"} else "continuous"
-        dataset = Dataset("X", split, split, split, ("unlabelled",), (), kind, "", columns)  # type: ignore[arg-type]
+        table = _condition(given, len(x))
+        split = Split(x, torch.zeros(len(x), dtype=torch.int64), table.values)
+        dataset = Dataset("X", split, split, split, ("unlabelled",), table.columns, "")
         self.settings_ = self._settings(method, x)
         with warnings.catch_warnings():
             if given is None:
@@ -212,76 +210,14 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-def _columns(given: Any, rows: int) -> tuple[Tensor, tuple[Column, ...]]:
-    """A condition of any form as numbers, and what its columns are; without one, a column that never changes."""
-    if given is None:
-        return torch.zeros(rows, 1), (Column("none", "continuous", 0, 1),)
-    if hasattr(given, "columns"):  # a data frame of any make
-        named = {str(name): np.asarray(given[name]) for name in given.columns}
-    elif isinstance(given, Mapping):
-        named = {str(name): np.asarray(value) for name, value in given.items()}
-    else:
-        array = np.asarray(given)
-        if array.ndim == 1:
-            array = array[:, None]
-        if array.ndim != 2:
-            raise ValueError(f"the condition has shape {array.shape}: it must be (n,) or (n, k)")
-        if array.dtype.kind in "fc":
-            return _checked(array, "condition", rows), (Column("condition", "continuous", 0, array.shape[1]),)
-        named = {str(number): array[:, number] for number in range(array.shape[1])}
-    parts, columns = [], []
-    for place, (name, values) in enumerate(named.items()):
-        if values.ndim != 1:
-            raise ValueError(f"the condition {name} has shape {values.shape}: each column must be (n,)")
-        values = _as_numbers(values, name)
-        if values.dtype.kind in "Ub" or (values.dtype.kind in "iu" and len(np.unique(values)) <= _FEW):
-            _, codes = np.unique(values, return_inverse=True)
-            parts.append(_checked(codes[:, None], name, rows))
-            columns.append(Column(name, "categorical", place, place + 1))
-        else:
-            parts.append(_checked(values[:, None], name, rows))
-            columns.append(Column(name, "continuous", place, place + 1))
-    return torch.cat(parts, dim=1), tuple(columns)
-
-
-def _as_numbers(values: Array, name: str) -> Array:
-    """A column of objects or text as numbers if all of it are numbers, whole ones as integers; dates as days since 1970; else as text."""
-    if values.dtype.kind == "M":
-        return np.where(np.isnat(values), np.nan, values.astype("datetime64[us]").astype(np.int64) / 86_400e6)
-    if values.dtype.kind == "m":
-        raise ValueError(f"the condition {name} is {values.dtype}: give durations as numbers, such as days")
-    if values.dtype.kind not in "OUS":
-        return values
-    if any(map(_is_missing, values.tolist())):
-        raise ValueError(f"the condition {name} has missing values: drop or impute them")
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        texts = values.astype(str)
-        return _days(texts.tolist(), name) if all(map(is_date, texts.tolist())) else texts
-    whole = np.isfinite(numbers).all() and (numbers == np.round(numbers)).all()
-    return numbers.astype(np.int64) if whole else numbers
-
-
-def _days(texts: list[str], name: str) -> Array:
-    try:
-        return np.array([days(text) for text in texts])
-    except ValueError as error:
-        raise ValueError(f"the condition {name}: {error}; correct or drop it") from None
-
-
-def _is_missing(value: object) -> bool:
-    """Whether it is None, NaN or the NA of a data frame, which will not even say whether it equals itself."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
-
-
-def _checked(values: Array, name: str, rows: int) -> Tensor:
-    if len(values) != rows:
-        raise ValueError(f"the condition {name} has {len(values)} rows and X has {rows}: every sample needs its own")
-    numbers = values.astype(np.float32)
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"the condition {name} has values that are NaN or infinite: drop or impute them")
-    return torch.from_numpy(np.ascontiguousarray(numbers))
+def _condition(data: Any, rows: int) -> Condition:
+    """The condition of the samples as float32; without one, a column that never changes."""
+    if data is None:
+        return Condition(torch.zeros(rows, 1), (Column("none"),), torch.float32)
+    found = infer_condition(data)
+    if len(found) != rows:
+        raise ValueError(f"the condition has {len(found)} rows and X has {rows}: every sample needs its own")
+    values = found.values.float()
+    if not values.isfinite().all():
+        raise ValueError("the condition has values beyond 3e38: rescale them")
+    return Condition(values, found.columns, torch.float32)

@@ -10,13 +10,14 @@ import torch
 from PIL import Image
 
 from cclk import data
+from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 
 
 def dataset() -> Dataset:
     split = Split(torch.arange(12.0).reshape(6, 2), torch.arange(6), torch.arange(6.0)[:, None], tuple("abcdef"))
-    return Dataset("table", split, split.subset(torch.arange(2)), split.subset(torch.arange(3)), tuple("012345"), ("z",), "continuous", "")
+    return Dataset("table", split, split.subset(torch.arange(2)), split.subset(torch.arange(3)), tuple("012345"), (Column("z"),), "")
 
 
 def test_the_same_data_have_the_same_fingerprint() -> None:

@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 
 from cclk import CclkWarning, data
+from cclk.columns import Column
 from cclk.data import DataError
 
 ROWS = 40
@@ -49,11 +50,11 @@ def test_a_table_with_pictures_and_three_conditions(tmp_path: Path) -> None:
         str(people(tmp_path)), data_dir=tmp_path, image="path", condition=["age", "site", "traits"], label="smiling", split="part"
     )
     assert (len(found.train), len(found.validation), len(found.test)) == (20, 10, 10)
-    assert [(column.name, column.kind, column.start, column.stop) for column in found.columns] == [
-        ("age", "continuous", 0, 1),
-        ("site", "categorical", 1, 2),
-        ("traits", "attributes", 2, 5),
-    ]
+    assert found.columns == (
+        Column("age", "continuous"),
+        Column("site", "categorical", 1, ("Bonn", "Oslo", "Rome")),
+        Column("traits", "attributes", 3, ("traits=a", "traits=b", "traits=c")),
+    )
     assert found.condition_kind == "mixed"
     assert found.classes == ("no", "yes")
     assert found.condition_names == ("age", "site", "traits=a", "traits=b", "traits=c")
@@ -112,7 +113,7 @@ def test_parquet_with_an_embedding_column(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pa.parquet.write_table(table, path)
     found = data.load(str(path), features="s_1", condition=["clip", "code", "ok"])
-    assert [(column.kind, column.stop - column.start) for column in found.columns] == [
+    assert [(column.kind, column.width) for column in found.columns] == [
         ("embedding", 4),
         ("categorical", 1),
         ("categorical", 1),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from cclk.data.dataset import ConditionKind, Dataset, Split
+from cclk.columns import Column
+from cclk.data.dataset import Dataset, Split
 from cclk.evaluation import FeatureScores, Samples, evaluate
 from cclk.experiments.measure import LOWER_IS_BETTER, READ, WORDS, Measure, measure
 
@@ -25,8 +27,9 @@ def split(rows: int, seed: int) -> Split:
     return Split(torch.from_numpy(x).float(), torch.from_numpy(y), torch.from_numpy(condition).float())
 
 
-def dataset(held_out: int = 40, kind: ConditionKind = "continuous") -> Dataset:
-    return Dataset("made up", split(120, 0), split(held_out, 1), split(60, 2), ("a", "b", "c"), ("p", "q"), kind, "")
+def dataset(held_out: int = 40) -> Dataset:
+    columns = (Column("pq", width=2, categories=("p", "q")),)
+    return Dataset("made up", split(120, 0), split(held_out, 1), split(60, 2), ("a", "b", "c"), columns, "")
 
 
 def embed(part: Split) -> tuple[Tensor, Tensor]:
@@ -91,8 +94,8 @@ def test_labels_alone_do_not_look_at_the_condition(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_leak_that_has_no_such_number_is_told() -> None:
-    categories = dataset(kind="categorical")
-    one_column = {
+    categories = dataset()
+    one_column: dict[str, Any] = {"columns": (Column("p", "categorical"),)} | {
         name: replace(part, condition=(part.condition[:, :1] / 100).floor())
         for name, part in (("train", categories.train), ("validation", categories.validation), ("test", categories.test))
     }

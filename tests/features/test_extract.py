@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 import cclk
+from cclk.columns import Column
 from cclk.data import Dataset, Split
 from cclk.data.streamed import StreamedPictures
 from cclk.features import Extractor, FeatureError, extract, load_whole
@@ -59,7 +60,7 @@ def test_streamed_pictures_are_named_by_their_paths(tmp_path: Path) -> None:
 
     train = pictures("train/n01/b.png", "train/n01/a.png", "train/n02/c.png")
     test = pictures("val/n01/z.png")
-    dataset = Dataset("streamed", train, train.subset(torch.tensor([], dtype=torch.int64)), test, ("0",), ("z",), "continuous", "")
+    dataset = Dataset("streamed", train, train.subset(torch.tensor([], dtype=torch.int64)), test, ("0",), (Column("z"),), "")
     # Whichever splits are asked for, paths begin at the folder of all of them.
     for splits, expected in (
         (("train", "test"), {"train/n01/b.png": 30, "train/n01/a.png": 31, "train/n02/c.png": 32, "val/n01/z.png": 10}),
@@ -100,7 +101,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         extract(tiny.dataset(), Extractor("flat", lambda x: x[:, 0, 0, 0]), out, quiet=True)
     vectors = Split(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), torch.zeros(3, 1))
     with pytest.raises(FeatureError, match="v has vectors, not pictures"):
-        extract(Dataset("v", vectors, vectors, vectors, ("0",), ("z",), "continuous", ""), EXTRACTOR, out)
+        extract(Dataset("v", vectors, vectors, vectors, ("0",), (Column("z"),), ""), EXTRACTOR, out)
     assert not list(tmp_path.iterdir())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from cclk.columns import Column
 from cclk.data import Dataset, Split
 
 
@@ -17,7 +18,7 @@ def split(rows: int, first: int, channels: int = 3, size: int = 8) -> Split:
 
 def dataset(train: int = 7, validation: int = 0, test: int = 4, channels: int = 3) -> Dataset:
     parts = [split(train, 0, channels), split(validation, train, channels), split(test, train + validation, channels)]
-    return Dataset("tiny", *parts, ("even", "odd"), ("nothing",), "continuous", "tiny")
+    return Dataset("tiny", *parts, ("even", "odd"), (Column("nothing"),), "tiny")
 
 
 class Mean(nn.Module):

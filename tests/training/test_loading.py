@@ -16,6 +16,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
+from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.streamed import StreamedPictures
 from cclk.training import engine
@@ -96,7 +97,7 @@ def pictures(tmp_path: Path) -> Dataset:
         Image.fromarray(picture.permute(1, 2, 0).numpy()).save(path)
     streamed = StreamedPictures(paths, 32, cache_dir=tmp_path)
     split = Split(streamed, torch.arange(64) % 2, torch.rand(64, 1, generator=generator))
-    return Dataset("pictures", split, split, split, ("0", "1"), ("z",), "continuous", "")
+    return Dataset("pictures", split, split, split, ("0", "1"), (Column("z"),), "")
 
 
 def in_memory(dataset: Dataset) -> Dataset:

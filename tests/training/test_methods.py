@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
-from cclk.data.dataset import Column, Dataset, Split
+from cclk.columns import Column
+from cclk.data.dataset import Dataset, Split
 from cclk.training import methods
 from cclk.training.network import network_for
-from cclk.training.settings import METHODS, load
+from cclk.training.settings import METHODS, SettingsError, load
 
 
 @pytest.fixture
@@ -23,8 +26,12 @@ def mixed() -> Dataset:
     x = 100 + 7 * torch.randn(rows, 4, generator=generator)
     split = Split(x, torch.arange(rows) % 2, condition)
     nothing = split.subset(torch.arange(0))
-    columns = (Column("age", "continuous", 0, 1), Column("site", "categorical", 1, 2), Column("traits", "attributes", 2, 5, "laplacian"))
-    return Dataset("mixed", split, nothing, split, ("a", "b"), ("age", "site", "t1", "t2", "t3"), "mixed", "mixed", columns)
+    columns = (
+        Column("age"),
+        Column("site", "categorical", 1, ("a", "b", "c")),
+        Column("traits", "attributes", 3, ("t1", "t2", "t3"), "laplacian"),
+    )
+    return Dataset("mixed", split, nothing, split, ("a", "b"), columns, "mixed")
 
 
 def settings(method: str = "fair-cclk", **more: object):  # type: ignore[no-untyped-def]
@@ -35,29 +42,48 @@ def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Da
     built = methods.build(settings(), mixed)
     assert built.kernel is not None
     assert built.condition is not None
-    rows = built.condition[:10]
+    batch = built.condition.rows(slice(0, 10))
+    rows = batch.values
     age, site, traits = (leaf for leaf in built.kernel.leaves())
     distance = (rows[:, None, 0] - rows[None, :, 0]).double()
     alike = torch.exp(-(distance**2) / (2 * age.length_scale_**2))  # type: ignore[attr-defined]
     alike *= rows[:, None, 1] == rows[None, :, 1]
     alike *= torch.exp(-torch.cdist(rows[:, 2:].double(), rows[:, 2:].double()) / traits.length_scale_)  # type: ignore[attr-defined]
-    torch.testing.assert_close(built.kernel(rows).double(), alike, atol=1e-5, rtol=1e-5)
-    assert repr(site).startswith("Delta")
+    torch.testing.assert_close(built.kernel(batch).double(), alike, atol=1e-5, rtol=1e-5)
+    assert repr(site) == "Delta('site')"
+    assert "slice" not in repr(built.kernel)
+
+
+@pytest.mark.parametrize("method", ["fair-cclk", "weaksup-cclk"])
+def test_users_see_the_names_of_columns(method: str, mixed: Dataset) -> None:
+    built = methods.build(settings(method), mixed)
+    assert repr(built.kernel).startswith("RBF('age', length_scale='auto' -> ")
+    assert ") * Delta('site') * Laplacian('traits', length_scale='auto' -> " in repr(built.kernel)
+    colors = dataclasses.replace(mixed, columns=(Column("color", width=5),))
+    kernel = methods.build(settings(method), colors).kernel
+    assert repr(kernel).startswith("RBF('color', length_scale='auto' -> ")
+    assert kernel is not None
+    assert isinstance(kernel.state_dict()["0"], float), "a named vector has one length scale"
+
+
+def test_a_kernel_of_distances_is_not_for_names(mixed: Dataset) -> None:
+    with pytest.raises(SettingsError, match="the kernel rbf needs numbers, but condition site holds categories: choose delta, or auto"):
+        methods.build(settings(kernel="rbf"), mixed)
 
 
 def test_only_numbers_are_standardised(mixed: Dataset) -> None:
-    scaled = methods.scaled(settings(), mixed)
+    scaled = methods.standardized(settings(), mixed).values
     assert float(scaled[:, 0].mean().abs()) < 1e-5
     assert float(scaled[:, 0].std()) == pytest.approx(1)
     assert torch.equal(scaled[:, 1:], mixed.train.condition[:, 1:])
-    tenfold = methods.scaled(settings(condition_scale=10, standardise=False), mixed)
+    tenfold = methods.standardized(settings(condition_scale=10, standardise=False), mixed).values
     torch.testing.assert_close(tenfold[:, 0], 10 * mixed.train.condition[:, 0])
     assert torch.equal(tenfold[:, 1], mixed.train.condition[:, 1])
     assert torch.equal(tenfold[:, 2:], 10 * mixed.train.condition[:, 2:])
 
 
 def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
-    points = methods.distances(mixed, methods.scaled(settings(), mixed))
+    points = methods.distances(methods.standardized(settings(), mixed))
     assert points.shape == (120, 1 + 3 + 3)
     corners = points[:, 1:4].unique(dim=0)
     assert torch.equal(torch.pdist(corners), torch.full((3,), 2**0.5))
@@ -68,7 +94,7 @@ def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> No
     built = methods.build(settings(method, sampler="local" if method == "fair-cclk" else "auto", group=8), mixed)
     rows = built.sampler.batch(0)
     x, y = torch.randn(2, len(rows), 8, generator=torch.Generator().manual_seed(0))
-    value = built.loss(x, y, None if built.condition is None else built.condition[rows])
+    value = built.loss(x, y, None if built.condition is None else built.condition.rows(rows))
     assert value.isfinite()
 
 
@@ -89,8 +115,8 @@ def test_a_constant_column_is_not_blown_up(mixed: Dataset) -> None:
     torch.testing.assert_close(network.inputs(torch.full((1, 4), 0.11)), torch.full((1, 4), 0.01), atol=1e-6, rtol=0)
 
 
-def test_columns_are_derived_or_must_be_told(mixed: Dataset) -> None:
-    plain = Dataset("plain", mixed.train, mixed.train, mixed.train, ("a",), (), "continuous", "")
-    assert plain.columns == (Column("condition", "continuous", 0, 5),)
-    with pytest.raises(ValueError, match="must tell its columns"):
-        Dataset("mixed", mixed.train, mixed.train, mixed.train, ("a",), (), "mixed", "")
+def test_columns_describe_every_value(mixed: Dataset) -> None:
+    assert mixed.condition_names == ("age", "site", "t1", "t2", "t3")
+    assert mixed.condition_kind == "mixed"
+    with pytest.raises(ValueError, match="mixed: the condition has 5 values in each row, but its columns describe 4"):
+        dataclasses.replace(mixed, columns=(Column("age", width=4),))

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from cclk.condition import Condition
 from cclk.functional import fair_cclk
 from cclk.notices import CclkWarning
 from cclk.training import engine
@@ -42,7 +43,7 @@ class Seen:
         self.training, self.calls, self.loss = training, [], training.method.loss.forward
         training.method.loss.forward = self  # type: ignore[method-assign, assignment]
 
-    def __call__(self, x: Tensor, y: Tensor, condition: Tensor | None, support: tuple[Tensor, Tensor | None] | None) -> Tensor:
+    def __call__(self, x: Tensor, y: Tensor, condition: Condition | None, support: tuple[Tensor, Condition | None] | None) -> Tensor:
         self.calls.append((x, y, condition, support))
         value: Tensor = self.loss(x, y, condition, support)
         return value
@@ -67,7 +68,7 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
         if step == 0:
             torch.testing.assert_close(key_of_two, two.detach())
             torch.testing.assert_close(key_of_one, one.detach())
-        assert torch.equal(condition, training.method.condition[rows])
+        assert torch.equal(condition.values, training.method.condition.rows(rows).values)
         options = {"kernel": training.method.kernel, "temperature": 0.1, "views": "all", "support": support}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CclkWarning)
@@ -78,7 +79,7 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
         others = [(row, key) for row, key in kept if row not in rows.tolist()]
         if others:
             assert torch.equal(support[0], torch.stack([key for _, key in others]))
-            assert torch.equal(support[1], training.method.condition[torch.tensor([row for row, _ in others])])
+            assert torch.equal(support[1].values, training.method.condition.rows(torch.tensor([row for row, _ in others])).values)
         else:
             assert support is None
         kept = (kept + list(zip(rows.tolist(), key_of_two, strict=True)))[-50:]

@@ -71,7 +71,7 @@ def report_runs(runs: list[Run], out: Path) -> Path:
 def _view(run: Run) -> RunView:
     dataset, settings = run.dataset, run.settings
     features = run.embed(dataset.test)[0]
-    categories = category_names(dataset, settings.data.dataset, settings.data.dataset_options.get("row_id"))
+    categories = category_names(dataset)
     called = nouns(run)
     return RunView(
         name=run.name,
@@ -98,7 +98,7 @@ def _kernel_picture(run: Run, categories: Mapping[str, Sequence[str]]) -> Kernel
         return None
     method.kernel.load_state_dict(run.kernel_state)
     rows = method.sampler.batch(0)
-    condition = method.condition[rows]
+    condition = method.condition.rows(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cclk.CclkWarning)
         weights = cclk.conditional_weights(method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights)

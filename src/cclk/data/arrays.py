@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cclk.data.dataset import ConditionKind, DataError, Dataset, Split
+from cclk.columns import Column, Kind, as_numbers, encode, kind_of
+from cclk.data.dataset import DataError, Dataset, Split
 from cclk.data.splits import Rows, hold_out, stratified_order
 
 Array = npt.NDArray[Any]
@@ -43,7 +44,7 @@ def load(
         path: the file.
         seed: draws the rows of each split, where the file does not name them.
         holdout: how many training rows to keep for validation, where the file has no validation rows; None: 15 %.
-        condition_kind: "auto" takes a single column of integers, truth values or text as categorical, all else as continuous.
+        condition_kind: "auto" infers the kind of a single column by the rule of `cclk.columns`; several columns are one vector of numbers.
     """
     if condition_kind not in ("auto", "continuous", "categorical"):
         raise DataError(f"condition_kind is {condition_kind!r}: choose auto, continuous or categorical")
@@ -51,7 +52,7 @@ def load(
     table, own_part = _join(arrays)
     x = _inputs(arrays, table["x"])
     y, classes = _labels(arrays, table["y"])
-    condition, kind = _condition(arrays, table["condition"], condition_kind)
+    condition, columns = _condition(arrays, table["condition"], condition_kind)
     train, validation, test = _rows(arrays, y, own_part, holdout, seed)
 
     def split(rows: Rows) -> Split:
@@ -64,8 +65,7 @@ def load(
         validation=split(validation),
         test=split(test),
         classes=classes,
-        condition_names=_condition_names(arrays, condition.shape[1]),
-        condition_kind=kind,
+        columns=columns,
         description=f"{path.name}: {len(x)} {'pictures' if x.ndim == 4 else 'vectors'} ({shape}), {len(classes)} labels",
     )
 
@@ -164,24 +164,33 @@ def _labels(arrays: _Arrays, y: Array) -> tuple[Array, tuple[str, ...]]:
     return y.astype(np.int64), _texts(classes)
 
 
-def _condition(arrays: _Arrays, condition: Array, wanted: str) -> tuple[Array, ConditionKind]:
+def _condition(arrays: _Arrays, condition: Array, wanted: str) -> tuple[Array, tuple[Column, ...]]:
     if condition.shape[1:] == (0,) and "condition" not in arrays:
-        return condition, "continuous"
-    if condition.ndim not in (1, 2) or condition.dtype.kind not in "biufUS" or condition.size == 0:
+        return condition, ()
+    if condition.ndim not in (1, 2) or condition.dtype.kind not in "biufUSM" or condition.size == 0:
         raise arrays.error(f"condition is {condition.dtype} of shape {condition.shape}; it must be numbers (n,) or (n, k), or text (n,)")
     columns = condition.reshape(len(condition), -1)
-    one, discrete = columns.shape[1] == 1, condition.dtype.kind in "biuUS"
-    if condition.dtype.kind in "US" and (wanted == "continuous" or not one):
+    width = columns.shape[1]
+    if condition.dtype.kind in "US" and width > 1:
         raise arrays.error("condition is text; that is for one categorical column only")
-    if wanted == "categorical" and not one:
-        raise arrays.error(f"condition has {columns.shape[1]} columns; a categorical condition is a single one")
-    if wanted == "categorical" or (wanted == "auto" and one and discrete):
-        if condition.dtype.kind == "f":
-            _finite(arrays, columns, "condition")
-        # Codes, because large identifiers would run together as float32.
-        codes = np.unique(columns[:, 0], return_inverse=True)[1]
-        return codes[:, None].astype(np.float32), "categorical"
-    return _finite(arrays, columns, "condition"), "continuous"
+    if wanted == "categorical" and width > 1:
+        raise arrays.error(f"condition has {width} columns; a categorical condition is a single one")
+    names = _condition_names(arrays, width)
+    if width > 1:
+        return _finite(arrays, columns, "condition"), (Column("condition", width=width, categories=names),)
+    cells = columns[:, 0]
+    kind: Kind = "categorical"
+    if wanted != "categorical":
+        try:
+            numbers = as_numbers(cells, "condition", read_text=True)
+        except ValueError as error:
+            raise arrays.error(str(error)) from error
+        if wanted == "continuous" and numbers.dtype == object:
+            raise arrays.error("condition is text; that is for one categorical column only")
+        kind = kind_of(numbers) if wanted == "auto" else "continuous"
+        cells = cells if kind == "categorical" else numbers
+    table, column = encode(cells, kind, names[0])
+    return _finite(arrays, table, "condition"), (column,)
 
 
 def _rows(arrays: _Arrays, y: Array, own_part: Rows, holdout: int | None, seed: int) -> tuple[Rows, Rows, Rows]:

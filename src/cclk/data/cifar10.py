@@ -9,7 +9,7 @@ import numpy as np
 from cclk.data.dataset import Dataset
 from cclk.data.download import ensure
 from cclk.data.files import read_cifar
-from cclk.data.labelled import Condition, labelled_dataset
+from cclk.data.labelled import OtherCondition, labelled_dataset
 
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -24,5 +24,5 @@ def load(*, data_dir: Path | None = None, seed: int = 0, holdout: int = 5_000, f
     batches = [read_cifar(folder, f"data_batch_{number}.bin") for number in range(1, 6)]
     train = np.concatenate([pictures for pictures, _ in batches]), np.concatenate([labels for _, labels in batches])
     test = read_cifar(folder, "test_batch.bin")
-    condition = Condition.from_features(features, "cifar10", train, test) if features is not None else None
+    condition = OtherCondition.from_features(features, "cifar10", train, test) if features is not None else None
     return labelled_dataset("cifar10", train, test, classes=_CLASSES, holdout=holdout, seed=seed, condition=condition)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
-from cclk.data.colour import CONDITION_NAMES, Colours, draw_colours, paint
+from cclk.columns import Column
+from cclk.data.colour import COLOR, Colours, draw_colours, paint
 from cclk.data.dataset import Dataset, Split
 from cclk.data.randomness import generator
 from cclk.data.splits import Rows, hold_out, stratified_order
@@ -60,8 +61,7 @@ def load(
         validation=split(validation),
         test=split(test),
         classes=tuple("0123456789"),
-        condition_names=tuple("abcdefg") if segments else CONDITION_NAMES,
-        condition_kind="continuous",
+        columns=(Column("segments", width=7, categories=tuple("abcdefg")) if segments else COLOR,),
         description=f"1,797 handwritten digits (scikit-learn) in black on {colours} colours, 32 x 32",
     )
 

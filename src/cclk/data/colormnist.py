@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cclk.data.colour import CONDITION_NAMES, Colours, draw_colours, paint
+from cclk.data.colour import COLOR, Colours, draw_colours, paint
 from cclk.data.dataset import Dataset, Split
 from cclk.data.download import ensure
 from cclk.data.files import Bytes, read_labelled_idx
@@ -34,8 +34,7 @@ def load(*, data_dir: Path | None = None, seed: int = 0, colours: Colours = "pal
         validation=split(validation),
         test=_split(test_digits, test_labels, test_condition),
         classes=tuple("0123456789"),
-        condition_names=CONDITION_NAMES,
-        condition_kind="continuous",
+        columns=(COLOR,),
         description=f"MNIST digits in black on {colours} colours, 32 x 32",
     )
 

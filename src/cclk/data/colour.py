@@ -15,11 +15,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cclk.columns import Column
 from cclk.data.dataset import DataError
 from cclk.data.randomness import generator
 
 Colours = Literal["palette", "uniform"]
-CONDITION_NAMES = ("red", "green", "blue")
+COLOR = Column("color", width=3, categories=("red", "green", "blue"))
 
 _PALETTE = np.array(
     [

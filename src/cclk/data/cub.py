@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cclk.columns import Column
 from cclk.data.dataset import Dataset
 from cclk.data.errors import DataError
 from cclk.data.picture_sets import at_line, numbered_lines, own_folder, picture_dataset
@@ -58,7 +59,7 @@ def load(*, data_dir: Path | None = None, seed: int = 0, size: int = 224, holdou
         np.flatnonzero(training == 1),
         np.flatnonzero(training == 0),
         classes=tuple(_plain(name) for name in classes.values()),
-        condition_names=_names(folder, condition.shape[1]),
+        column=Column("attributes", width=condition.shape[1], categories=_names(folder, condition.shape[1])),
         holdout=holdout,
         seed=seed,
         description=f"CUB-200-2011: {len(files)} birds of {len(classes)} species with {condition.shape[1]} attributes, {size} x {size}",

@@ -8,30 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from cclk.columns import Column
+from cclk.condition import Condition
 from cclk.data.errors import DataError
 from cclk.data.streamed import StreamedPictures
 
-__all__ = ["Column", "ColumnKind", "ConditionKind", "DataError", "Dataset", "Split"]
+__all__ = ["Column", "ConditionKind", "DataError", "Dataset", "Split"]
 
 ConditionKind = Literal["continuous", "categorical", "mixed"]
-ColumnKind = Literal["continuous", "categorical", "attributes", "embedding"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A named part of the condition: a number, a category, a set of binary attributes, or a vector."""
-
-    name: str
-    kind: ColumnKind
-    start: int
-    stop: int
-    """It is condition[:, start:stop]."""
-    kernel: str = ""
-    """The kernel asked for; by default the kind decides."""
-
-    @property
-    def place(self) -> slice:
-        return slice(self.start, self.stop)
 
 
 @dataclass(frozen=True)
@@ -74,29 +58,39 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Three splits and the names of what is in them. `validation` has no rows where nothing was held out.
-
-    A condition of one kind need not tell its columns; a mixed one must. A dataset without a condition has no columns.
-    """
+    """Three splits, and what is in them. `validation` has no rows where nothing was held out."""
 
     name: str
     train: Split
     validation: Split
     test: Split
     classes: tuple[str, ...]
-    condition_names: tuple[str, ...]
-    condition_kind: ConditionKind
+    columns: tuple[Column, ...]
+    """What the values of the condition are, from left to right; none where there is no condition."""
     description: str
-    columns: tuple[Column, ...] = ()
     inputs: tuple[str, ...] = ()
     """The names of the columns of x, where they have names."""
 
     def __post_init__(self) -> None:
-        if not self.columns and self.train.condition.shape[1]:
-            if self.condition_kind == "mixed":
-                raise ValueError("a mixed condition must tell its columns")
-            whole = Column("condition", self.condition_kind, 0, self.train.condition.shape[1])
-            object.__setattr__(self, "columns", (whole,))
+        width, described = self.train.condition.shape[1], sum(column.width for column in self.columns)
+        if width != described:
+            raise ValueError(f"{self.name}: the condition has {width} values in each row, but its columns describe {described}")
+
+    @property
+    def condition_names(self) -> tuple[str, ...]:
+        """One name for each value of the condition."""
+        return tuple(name for column in self.columns for name in column.value_names)
+
+    @property
+    def condition_kind(self) -> ConditionKind:
+        """ "mixed" for several columns; else whether the only one is categorical."""
+        if len(self.columns) > 1:
+            return "mixed"
+        return "categorical" if [column.kind for column in self.columns] == ["categorical"] else "continuous"
+
+    def condition(self, split: Split) -> Condition:
+        """The condition of one of its splits; nothing is copied."""
+        return Condition(split.condition, self.columns, split.condition.dtype)
 
 
 def _kind(tensor: Tensor | StreamedPictures) -> str:

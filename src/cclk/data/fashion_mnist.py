@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from cclk.columns import Column
 from cclk.data.dataset import DataError, Dataset
 from cclk.data.download import ensure
 from cclk.data.files import read_labelled_idx
 from cclk.data.garments import CLASSES, attribute_names, draw_attributes
-from cclk.data.labelled import Condition, Labelled, labelled_dataset
+from cclk.data.labelled import Labelled, OtherCondition, labelled_dataset
 
 _MARGIN = ((0, 0), (0, 0), (2, 2), (2, 2))
 
@@ -43,8 +44,8 @@ def load(
     if features is not None and attributes:
         raise DataError("features and attributes are both given: the condition is one of them")
     if features is not None:
-        condition = Condition.from_features(features, "fashion-mnist", train, test)
+        condition = OtherCondition.from_features(features, "fashion-mnist", train, test)
     elif attributes:
         drawn = [draw_attributes(labels, attributes, noise, seed, name) for (_, labels), name in ((train, "train"), (test, "test"))]
-        condition = Condition(drawn[0], drawn[1], attribute_names(attributes))
+        condition = OtherCondition(drawn[0], drawn[1], Column("attributes", width=attributes, categories=attribute_names(attributes)))
     return labelled_dataset("fashion-mnist", train, test, classes=CLASSES, holdout=holdout, seed=seed, condition=condition)

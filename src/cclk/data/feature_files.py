@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cclk.columns import Column
 from cclk.data.dataset import DataError
 
 _ARRAYS = ("features", "ids", "about")
@@ -103,3 +104,8 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def _error(path: Path, what: str) -> DataError:
     return DataError(f"{path} is no good file of features: {what}; make it anew with cclk features")
+
+
+def features_column(width: int) -> Column:
+    """The features of a file as one column of a condition: a vector with one length scale."""
+    return Column("features", width=width, categories=tuple(f"f{number}" for number in range(width)))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cclk.data.dataset import Dataset
 from cclk.data.errors import DataError
-from cclk.data.feature_files import read_features
+from cclk.data.feature_files import features_column, read_features
 from cclk.data.picture_sets import at_line, numbered_lines, own_folder, picture_dataset, picture_files
 from cclk.data.streamed import StreamedPictures
 
@@ -66,7 +66,7 @@ def load(
         np.arange(lengths[0]),
         np.arange(lengths[0], lengths[1]),
         classes=tuple(names.values()),
-        condition_names=("label",) if condition is None else tuple(f"f{column}" for column in range(condition.shape[1])),
+        column=None if condition is None else features_column(condition.shape[1]),
         holdout=holdout,
         seed=seed,
         description=f"ImageNet-100: {len(paths)} photographs of {len(names)} kinds, condition: {about}, {size} x {size}",

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
-from cclk.data.feature_files import read_row_features
+from cclk.data.feature_files import features_column, read_row_features
 from cclk.data.files import Bytes
 from cclk.data.splits import hold_out, stratified_order
 
@@ -21,18 +22,18 @@ Numbers = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Condition:
+class OtherCondition:
     """A condition (n, k) of numbers for every sample of the files, before any is held out."""
 
     train: Numbers
     test: Numbers
-    names: tuple[str, ...]
+    column: Column
 
     @classmethod
-    def from_features(cls, path: Path | str, dataset: str, train: Labelled, test: Labelled) -> Condition:
+    def from_features(cls, path: Path | str, dataset: str, train: Labelled, test: Labelled) -> OtherCondition:
         """What a file made by `cclk features` says about the samples of this dataset."""
         first, second = read_row_features(path, dataset, len(train[1]), len(test[1]))
-        return cls(first, second, tuple(f"f{column}" for column in range(first.shape[1])))
+        return cls(first, second, features_column(first.shape[1]))
 
 
 def labelled_dataset(
@@ -43,7 +44,7 @@ def labelled_dataset(
     classes: tuple[str, ...],
     holdout: int,
     seed: int,
-    condition: Condition | None = None,
+    condition: OtherCondition | None = None,
 ) -> Dataset:
     """A dataset whose condition is the one given, else the label, one categorical column."""
     pictures, labels = train
@@ -57,8 +58,7 @@ def labelled_dataset(
         validation=_split(pictures[held_out], labels[held_out], given[held_out]),
         test=_split(*test, test_given),
         classes=classes,
-        condition_names=condition.names if condition is not None else ("label",),
-        condition_kind="continuous" if condition is not None else "categorical",
+        columns=(condition.column if condition is not None else Column("label", "categorical", 1, classes),),
         description=f"{name}: pictures of {len(classes)} kinds, {height} x {width}, {'colour' if channels == 3 else 'grey'}",
     )
 

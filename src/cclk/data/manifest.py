@@ -6,8 +6,8 @@
 
 Pictures are found relative to the file and read when they are needed. What kind of condition a column is, is inferred and can be told:
 
-    continuous      a number, or a date (2024-05-31, as days)   kernel rbf
-    categorical     text, or a few distinct whole numbers       kernel delta
+    continuous      a number, or a date (2024-05-31, as days)                     kernel rbf
+    categorical     text, or whole numbers with at most 10 distinct values        kernel delta
     attributes      words joined by ';' (an empty cell: none of them), or columns of 0 and 1, has_*        kernel rbf
     embedding       a list in a cell, or several columns of numbers given by a pattern                     kernel cosine
 """
@@ -15,7 +15,7 @@ Pictures are found relative to the file and read when they are needed. What kind
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cclk.data.dataset import Column, ColumnKind, DataError, Dataset, Split
+from cclk.columns import Column, Kind, by_size_then_alphabet, encode, is_binary, kind_of
+from cclk.data.dataset import DataError, Dataset, Split
 from cclk.data.files import data_folder
 from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.data.streamed import StreamedPictures
@@ -31,11 +32,8 @@ from cclk.data.tables import Numbers, Table
 from cclk.notices import warn
 
 Missing = Literal["error", "drop", "impute"]
-KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 KERNELS = ("rbf", "laplacian", "linear", "cosine", "polynomial", "delta")
-_FEW = 10
-"""Whole numbers with at most so many distinct values are taken for categories."""
-_SEPARATOR = ";"
 _PARTS = ("train", "validation", "test")
 
 
@@ -106,19 +104,16 @@ def load(
         x = pictures.subset(places) if pictures is not None else torch.from_numpy(_given(vectors)[chosen])
         return Split(x, torch.from_numpy(y[chosen]), conditions[places], tuple(ids[row] for row in chosen))
 
-    placed = _placed(columns, filled)
     return Dataset(
         name=path.stem,
         train=part(train),
         validation=part(validation),
         test=part(test),
         classes=classes,
-        condition_names=tuple(name for column in columns for name in column.names),
-        condition_kind=_overall(placed),
+        columns=tuple(column.described(values) for column, values in zip(columns, filled, strict=True)),
         description=f"{path.name}{f' ({table.layout})' if table.layout else ''}: {len(rows):,} rows, "
         + (f"pictures of {size} x {size}" if pictures is not None else f"{len(inputs)} numbers each")
         + f"; {'; '.join(column.told() for column in columns) or 'no condition'}",
-        columns=placed,
         inputs=tuple(inputs),
     )
 
@@ -162,14 +157,14 @@ def input_vectors(table: Table, inputs: Sequence[str]) -> torch.Tensor:
 class _Understood:
     """A condition column as it was understood: its numbers, with NaN where a cell is missing."""
 
-    name: str
-    kind: ColumnKind
-    kernel: str
+    column: Column
     values: Numbers
-    names: tuple[str, ...]
-    categories: tuple[str, ...] = ()
     dates: bool = False
     """Whether the numbers are days since 1970-01-01."""
+
+    @property
+    def name(self) -> str:
+        return self.column.name
 
     def missing(self) -> npt.NDArray[np.bool_]:
         return np.asarray(np.isnan(self.values).any(axis=1))
@@ -177,16 +172,24 @@ class _Understood:
     def filled(self, rows: Rows, train: Rows) -> Numbers:
         """The numbers of these rows, missing ones filled in from those to train on."""
         values = self.values[rows]
-        if self.kind == "categorical":
-            return np.where(np.isnan(values), len(self.categories), values)
-        if self.kind == "attributes":
+        if self.column.kind == "categorical":
+            return np.where(np.isnan(values), len(self.column.categories), values)
+        if self.column.kind == "attributes":
             return np.nan_to_num(values)
         return _filled(values, train)
 
+    def described(self, filled: Numbers) -> Column:
+        """The column, with a category for the missing cells if some were filled in."""
+        column = self.column
+        if column.kind == "categorical" and (filled == len(column.categories)).any():
+            return replace(column, categories=(*column.categories, "missing"))
+        return column
+
     def told(self) -> str:
         """In words, for the user to check."""
-        how = f" (kernel {self.kernel})" if self.kernel else ""
-        match self.kind:
+        column = self.column
+        how = f" (kernel {column.kernel})" if column.kernel else ""
+        match column.kind:
             case "continuous":
                 known = self.values[~np.isnan(self.values)]
                 if self.dates:
@@ -194,13 +197,13 @@ class _Understood:
                     return f"{self.name} is a date from {first} to {last}{how}"
                 return f"{self.name} is a number from {known.min():g} to {known.max():g}{how}"
             case "categorical":
-                return f"{self.name} is one of {len(self.categories)} categories ({_some(self.categories)}){how}"
+                return f"{self.name} is one of {len(column.categories)} categories ({_some(column.categories)}){how}"
             case "attributes":
                 none = int((self.values == 0).all(axis=1).sum())
-                words = _some([name.removeprefix(f"{self.name}=") for name in self.names])
-                told = f"{self.name} is a set of {len(self.names)} attributes ({words}){how}"
+                words = _some([name.removeprefix(f"{self.name}=") for name in column.value_names])
+                told = f"{self.name} is a set of {column.width} attributes ({words}){how}"
                 return told + (f", of which {none:,} rows have none" if none else "")
-        return f"{self.name} is a vector of {self.values.shape[1]} numbers{how}"
+        return f"{self.name} is a vector of {column.width} numbers{how}"
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:
@@ -213,7 +216,7 @@ def _understand(table: Table, text: str) -> _Understood:
         raise DataError(f"--condition {text!r}: {how!r} is no kind ({', '.join(KINDS)}) and no kernel ({', '.join(KERNELS)})")
     names = table.matching(pattern, "--condition")
     kernel = how if how in KERNELS else ""
-    kind: ColumnKind | None = how if how in KINDS else None
+    kind: Kind | None = how if how in KINDS else None
     if kernel == "delta":
         kind = "categorical"
     if len(names) > 1 or table.is_list(names[0]):
@@ -221,79 +224,48 @@ def _understand(table: Table, text: str) -> _Understood:
     return _single(table, names[0], kind, kernel)
 
 
-def _several(table: Table, pattern: str, names: list[str], kind: ColumnKind | None, kernel: str) -> _Understood:
+def _several(table: Table, pattern: str, names: list[str], kind: Kind | None, kernel: str) -> _Understood:
     """Several columns, or a column of lists: attributes if all are 0 or 1, else an embedding."""
     if table.is_list(names[0]):
         values = table.vectors(names[0])
         own = tuple(f"{names[0]}[{number}]" for number in range(values.shape[1]))
     else:
         values, own = np.column_stack([table.numbers(name) for name in names]), tuple(names)
-    binary = bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all())
-    if kind == "attributes" and not binary:
+    if kind == "attributes" and not is_binary(values):
         raise DataError(f"{table.path}: {pattern} is asked for as attributes, but has values other than 0 and 1")
     if kind in ("continuous", "categorical"):
         raise DataError(f"{table.path}: {pattern} is {len(own)} columns: they can be attributes or an embedding, not {kind}")
-    return _Understood(pattern.rstrip("*_") or pattern, kind or ("attributes" if binary else "embedding"), kernel, values, own)
+    return _Understood(Column(pattern.rstrip("*_") or pattern, kind or kind_of(values), len(own), own, kernel), values)
 
 
-def _single(table: Table, name: str, kind: ColumnKind | None, kernel: str) -> _Understood:
+def _single(table: Table, name: str, kind: Kind | None, kernel: str) -> _Understood:
     cells = table.text(name)
     present = [cell for cell in cells if cell is not None]
     if not present:
         raise DataError(f"{table.path}, column {name!r} has no values at all: leave it out")
-    if kind is None:
-        kind = _inferred(table, name, present) if not kernel or kernel == "delta" else "continuous"
-    if kind == "continuous":
-        values = table.numbers(name, f", or ask for {name}:categorical")[:, None]
-        return _Understood(name, kind, kernel, values, (name,), dates=table.is_date(name))
-    if kind == "attributes":
-        cells = table.text(name, empty="")
-        words = sorted({word.strip() for cell in present for word in cell.split(_SEPARATOR) if word.strip()})
-        if not words:
-            raise DataError(f"{table.path}, column {name!r} has no attributes at all: leave it out")
-        place = {word: number for number, word in enumerate(words)}
-        values = np.zeros((len(cells), len(words)))
-        for row, cell in enumerate(cells):
-            if cell is None:
-                values[row] = np.nan
-            else:
-                values[row, [place[word.strip()] for word in cell.split(_SEPARATOR) if word.strip()]] = 1.0
-        return _Understood(name, kind, kernel, values, tuple(f"{name}={word}" for word in words))
+    date, numeric = table.is_date(name), table.is_numeric(name)
+    if kind is None and (date or kernel not in ("", "delta")):
+        kind = "continuous"
     if kind == "embedding":
         raise DataError(f"{table.path}, column {name!r} holds single values: an embedding is a list in each cell, or a pattern of columns")
-    numeric = table.is_numeric(name)
-    spelt = [cell if cell is None or not numeric else _plain_number(cell) for cell in cells]  # 1 and 1.0 are the same category
-    categories = tuple(sorted({cell for cell in spelt if cell is not None}, key=_order))
-    place = {category: number for number, category in enumerate(categories)}
-    codes = np.array([np.nan if cell is None else place[cell] for cell in spelt])[:, None]
-    return _Understood(name, "categorical", kernel, codes, (name,), categories)
+    kind = kind or kind_of(table.numbers(name) if numeric else cells)
+    if kind == "attributes":
+        cells = table.text(name, empty="")
+    elif kind == "categorical" and numeric:
+        cells = np.array([cell if cell is None else _plain(cell) for cell in cells], dtype=object)
+    values, column = encode(table.numbers(name, f", or ask for {name}:categorical") if kind == "continuous" else cells, kind, name)
+    if column.width == 0:
+        raise DataError(f"{table.path}, column {name!r} has no attributes at all: leave it out")
+    return _Understood(replace(column, kernel=kernel), values, dates=kind == "continuous" and date)
 
 
-def _inferred(table: Table, name: str, present: Sequence[str]) -> ColumnKind:
-    if table.is_date(name):
-        return "continuous"
-    if table.is_numeric(name):
-        values = table.numbers(name)
-        known = values[~np.isnan(values)]
-        whole = bool((known == np.round(known)).all())
-        return "categorical" if whole and len(np.unique(known)) <= _FEW else "continuous"
-    return "attributes" if sum(_SEPARATOR in cell for cell in present) > 0.05 * len(present) else "categorical"
-
-
-def _plain_number(text: str) -> str:
+def _plain(text: str) -> str:
+    """1.0 and 1 are the same category, and so are True and true."""
     try:
         value = float(text)
-    except ValueError:  # a truth value
+    except ValueError:
         return text.lower()
     return str(int(value)) if value.is_integer() else repr(value)
-
-
-def _order(text: str) -> tuple[int, float, str]:
-    """Numbers by size, then words by alphabet."""
-    try:
-        return 0, float(text), text
-    except ValueError:
-        return 1, 0.0, text
 
 
 def _input_columns(table: Table, patterns: str | Sequence[str]) -> list[str]:
@@ -318,17 +290,17 @@ def _warn_of_leaks(path: Path, columns: Sequence[_Understood], inputs: Sequence[
         if name is not None and name in inputs:
             warn(f"{path}: the {what} {name} is also an input: leave it out of --features")
     for column in columns:
-        both = [name for name in column.names if name in inputs]
+        both = [name for name in column.column.value_names if name in inputs]
         if both:
             warn(f"{path}: the condition {column.name} is also an input ({', '.join(both[:3])}): leave it out of --features to ignore it")
-        if label is not None and label in (column.name, *column.names):
+        if label is not None and label in (column.name, *column.column.value_names):
             warn(f"{path}: {label} is the label and a condition too: what is ignored cannot be read, what is used is given away")
 
 
 def _warn_of_rounding(path: Path, columns: Sequence[_Understood], filled: Sequence[Numbers]) -> None:
     """A condition whose values lie so close together, beside their size, that single precision makes many of them the same."""
     for column, values in zip(columns, filled, strict=True):
-        if column.kind == "continuous":
+        if column.column.kind == "continuous":
             distinct, kept = len(np.unique(values)), len(np.unique(values.astype(np.float32)))
             if kept < distinct / 2:
                 told = f"its {distinct:,} distinct values become {kept:,} in 32-bit precision"
@@ -383,7 +355,7 @@ def _filled(values: Numbers, train: Rows) -> Numbers:
 def _classes(labels: Any, rows: Rows) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
     if labels is None:
         return ("unlabelled",), np.zeros(len(rows), np.int64)
-    names = tuple(sorted(set(labels[rows]), key=_order))
+    names = tuple(sorted(set(labels[rows]), key=by_size_then_alphabet))
     place = {name: number for number, name in enumerate(names)}
     return names, np.array([place[cell] for cell in labels[rows]], dtype=np.int64)
 
@@ -443,20 +415,6 @@ def _parts(
         own, held = hold_out(order, holdout)
         train, validation = train[own], train[held]
     return train, validation, test
-
-
-def _placed(columns: Sequence[_Understood], filled: Sequence[Numbers]) -> tuple[Column, ...]:
-    ends = np.cumsum([values.shape[1] for values in filled]).tolist()
-    return tuple(
-        Column(column.name, column.kind, end - values.shape[1], end, column.kernel)
-        for column, values, end in zip(columns, filled, ends, strict=True)
-    )
-
-
-def _overall(columns: Sequence[Column]) -> Literal["continuous", "categorical", "mixed"]:
-    if len(columns) > 1:
-        return "mixed"
-    return "categorical" if [column.kind for column in columns] == ["categorical"] else "continuous"
 
 
 def _no_duplicates(path: Path, names: Sequence[str]) -> None:

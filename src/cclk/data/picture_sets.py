@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cclk.data.dataset import ConditionKind, Dataset, Split
+from cclk.columns import Column
+from cclk.data.dataset import Dataset, Split
 from cclk.data.errors import DataError
 from cclk.data.files import data_folder
 from cclk.data.splits import Rows, hold_out, stratified_order
@@ -70,7 +71,7 @@ def picture_dataset(
     test: Rows,
     *,
     classes: tuple[str, ...],
-    condition_names: tuple[str, ...],
+    column: Column | None = None,
     holdout: int,
     seed: int,
     description: str,
@@ -79,7 +80,6 @@ def picture_dataset(
     kept, held_out = hold_out(stratified_order(labels[train], seed), holdout)
     y = torch.from_numpy(labels)
     values: Tensor = y[:, None].float() if condition is None else torch.from_numpy(condition)
-    kind: ConditionKind = "categorical" if condition is None else "continuous"
 
     def split(rows: Rows) -> Split:
         return Split(pictures, y, values).subset(torch.from_numpy(rows))
@@ -90,7 +90,6 @@ def picture_dataset(
         validation=split(train[held_out]),
         test=split(test),
         classes=classes,
-        condition_names=condition_names,
-        condition_kind=kind,
+        columns=(column or Column("label", "categorical", 1, classes),),
         description=description,
     )

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cclk.data.dates import EXAMPLE, days, is_date
 from cclk.data.errors import DataError
+from cclk.dates import EXAMPLE, days, is_date
 from cclk.extras import needed_for
 
 Strings = npt.NDArray[np.object_]

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cclk.columns import Column
 from cclk.data.dataset import Dataset
 from cclk.data.errors import DataError
 from cclk.data.picture_sets import at_line, own_folder, picture_dataset, picture_files
@@ -62,7 +63,7 @@ def load(*, data_dir: Path | None = None, seed: int = 0, size: int = 32, holdout
         _sorted(order[:training]),
         _sorted(order[training:]),
         classes=tuple(classes.tolist()),
-        condition_names=condition_names,
+        column=Column("attributes", width=len(condition_names), categories=condition_names),
         holdout=holdout,
         seed=seed,
         description=f"UT-Zappos50K: {len(shoes)} shoes of {len(classes)} kinds with {len(condition_names)} attributes, {size} x {size}",

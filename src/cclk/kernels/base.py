@@ -154,6 +154,9 @@ class Kernel(ABC):
 class Leaf(Kernel):
     """An elementary kernel on some columns of the condition, all of them by default."""
 
+    takes_text = False
+    """Whether it only asks if two values are equal, so that a column of text will do."""
+
     def __init__(self, columns: Columns | None = None) -> None:
         if isinstance(columns, numbers.Real):
             name = type(self).__name__
@@ -169,6 +172,15 @@ class Leaf(Kernel):
         chosen = copy.copy(self)
         chosen.columns = [columns] if isinstance(columns, int) else columns
         return chosen
+
+    def check(self, condition: Condition) -> None:
+        text = None if self.takes_text else condition.nominal(self.columns)
+        if text is not None:
+            own = repr(text.name) if text.name else ""
+            raise ValueError(
+                f"{self!r} needs numbers, but condition{f' column {own}' if own else ''} holds categories: "
+                f"use Delta({own}), which compares whether they are equal"
+            )
 
     def settings(self) -> dict[str, object]:
         """What `repr` shows beside the columns."""

@@ -25,6 +25,8 @@ class Constant(Leaf):
                 [3., 5.]])
     """
 
+    takes_text = True
+
     def __init__(self, value: float) -> None:
         super().__init__()
         if not 0 < value < float("inf"):

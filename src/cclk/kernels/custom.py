@@ -71,6 +71,7 @@ class Similarity(Leaf):
     """
 
     positive_definite = False
+    takes_text = True
 
     def __init__(self, fn: Callable[[Tensor, Tensor], Tensor], *, columns: Columns | None = None) -> None:
         super().__init__(columns)

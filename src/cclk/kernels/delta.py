@@ -19,6 +19,8 @@ class Delta(Leaf):
             [1., 0., 1.]])
     """
 
+    takes_text = True
+
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         left, right = a.select(self.columns), b.select(self.columns)
         same = left[:, :1] == right[:, 0]

@@ -62,7 +62,7 @@ class Batch:
         """The condition of the joined batch."""
         if not self.joins:
             return condition
-        return Condition(self.join(condition.values), condition.names, condition.dtype)
+        return Condition(self.join(condition.values), condition.columns, condition.dtype)
 
     def directions(self) -> Iterator[Direction]:
         """x as anchors, and, if the loss is symmetric, y as anchors too."""

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from cclk.condition import placed
 from cclk.data.dataset import DataError, Dataset, Split
 from cclk.data.streamed import StreamedPictures
 from cclk.notices import CclkWarning
@@ -121,8 +122,8 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _columns(dataset: Dataset) -> Iterator[Finding]:
-    for column in dataset.columns:
-        values = dataset.train.condition[:, column.place]
+    for column, place in placed(dataset.columns):
+        values = dataset.train.condition[:, place]
         distinct = len(torch.unique(values, dim=0))
         if distinct == 1:
             yield Finding("problem", f"condition {column.name} never changes: leave it out")
@@ -165,7 +166,7 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         rows = built.sampler.batch(0)
         others = torch.arange(len(dataset.train))
         queue = others[~torch.isin(others, rows)][: settings.train.queue]
-        seen, loss = built.condition[torch.cat([rows, queue])], settings.loss
+        seen, loss = built.condition.rows(torch.cat([rows, queue])), settings.loss
         size, wrong = examine_kernel(built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows))
         return float(size.median()), wrong
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 import cclk
 from cclk import augment
+from cclk.condition import Condition
 from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
 from cclk.extras import needed_for
@@ -170,7 +171,7 @@ class Training:
             [self.augmentation(x, _generator(settings.seed, step, view), first=self.mine.start, of=len(rows)) for view in (0, 1)]
         )
         projections = self.network(views)
-        condition = None if self.method.condition is None else self.method.condition[rows[self.mine]].to(fabric.device)
+        condition = None if self.method.condition is None else self.method.condition.rows(rows[self.mine]).to(fabric.device)
         if self.momentum is None:
             loss = self.method.loss(*projections.chunk(2), condition)
         else:
@@ -207,11 +208,11 @@ class Training:
             line["effective_partners"] = round(self._partners(self.method.kernel, self.method.condition), 2)
         return line
 
-    def _partners(self, kernel: Kernel, condition: Tensor) -> float:
+    def _partners(self, kernel: Kernel, condition: Condition) -> float:
         """How many partners the median anchor of the last step had in effect, in its batch and in the queue."""
         seen = self.rows if self.momentum is None else torch.cat([self.rows, self.momentum.used])
         chosen = self.settings.loss
-        found = partners_of(kernel, condition[seen], chosen.ridge, chosen.solver, weights=chosen.weights, anchors=len(self.rows))
+        found = partners_of(kernel, condition.rows(seen), chosen.ridge, chosen.solver, weights=chosen.weights, anchors=len(self.rows))
         return float(found.median())
 
     def _look(self, line: dict[str, Any]) -> dict[str, float]:

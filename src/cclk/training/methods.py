@@ -13,7 +13,9 @@ from torch import Tensor
 
 import cclk
 from cclk import kernels
-from cclk.data.dataset import Column, Dataset
+from cclk.columns import Column
+from cclk.condition import Condition, placed
+from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.losses.base import ContrastiveLoss
 from cclk.training.settings import Settings, SettingsError
@@ -25,7 +27,7 @@ class Method:
 
     loss: ContrastiveLoss
     sampler: BatchSampler
-    condition: Tensor | None
+    condition: Condition | None
     """Of each training row: what the loss conditions on, clusters included; None for the anchor's own embedding, or for nothing."""
     kernel: kernels.Kernel | None
     """The fitted kernel, if there is one."""
@@ -33,8 +35,8 @@ class Method:
 
 def build(settings: Settings, dataset: Dataset) -> Method:
     """The method of these settings on this dataset; kernels are fitted on its training split."""
-    condition = scaled(settings, dataset)
-    points = distances(dataset, condition)
+    condition = standardized(settings, dataset)
+    points = distances(condition)
     clusters = _clusters(settings, dataset, points) if settings.method in ("weaksup-infonce", "fair-infonce") else None
     kernel = _kernel(settings, dataset) if settings.method.endswith("cclk") else None
     sampler = _sampler(settings, dataset, points, clusters)
@@ -42,7 +44,9 @@ def build(settings: Settings, dataset: Dataset) -> Method:
         return Method(_loss(settings, kernel), sampler, None, kernel)
     if kernel is not None:
         kernel.fit(condition, batch_size=settings.train.batch_size + settings.train.queue)
-    return Method(_loss(settings, kernel), sampler, condition if clusters is None else clusters, kernel)
+    if clusters is not None:
+        condition = Condition(clusters[:, None], (Column("cluster", "categorical"),))
+    return Method(_loss(settings, kernel), sampler, condition, kernel)
 
 
 def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
@@ -60,58 +64,48 @@ def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
     return settings.model_copy(update={"train": train}), told
 
 
-def scaled(settings: Settings, dataset: Dataset) -> Tensor:
-    """The training condition in the units the kernel sees: each continuous column divided by its standard deviation."""
-    condition = dataset.train.condition.clone()
-    for column in dataset.columns:
-        if column.kind != "categorical":
-            condition[:, column.place] *= settings.data.condition_scale
-        if column.kind == "continuous" and settings.data.standardise:
-            values = condition[:, column.place]
-            mean, spread = values.mean(dim=0), values.std(dim=0)
-            # Rounding makes a constant column seem to vary a little.
-            condition[:, column.place] = (values - mean) / spread.where(spread > 1e-6 * mean.abs(), 1.0)
-    return condition
+def standardized(settings: Settings, dataset: Dataset) -> Condition:
+    """The training condition in the units that the kernel sees."""
+    return dataset.condition(dataset.train).standardized(settings.data.condition_scale, unit_variance=settings.data.standardise)
 
 
-def distances(dataset: Dataset, condition: Tensor) -> Tensor:
+def distances(condition: Condition) -> Tensor:
     """The condition as points whose distances mean something: categories as corners of a simplex, all else as it is."""
-    parts = [condition[:, :0]]
-    for column in dataset.columns:
-        values = condition[:, column.place]
-        parts.append(F.one_hot(values[:, 0].long()).float() if column.kind == "categorical" and len(dataset.columns) > 1 else values)
+    parts = [condition.values[:, :0]]
+    for column, place in placed(condition.columns):
+        values = condition.values[:, place]
+        parts.append(F.one_hot(values[:, 0].long()).float() if column.kind == "categorical" and len(condition.columns) > 1 else values)
     return torch.cat(parts, dim=1)
 
 
 def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
-    """One kernel for a condition of one kind; else the product of each column's own: alike means alike in everything."""
-    if len(dataset.columns) == 1 or settings.method == "hardneg-cclk":
-        only = dataset.columns[0] if dataset.columns else Column("embedding", "embedding", 0, 0)
-        leaf = _leaf(settings, only)
-        # A vector has one length scale, an unnamed table one for each column.
-        return leaf.on(only.place) if only.place.stop - only.place.start > 1 and settings.method != "hardneg-cclk" else leaf
-    leaves = [_leaf(settings, column).on(column.place) for column in dataset.columns]
-    return functools.reduce(operator.mul, leaves)
+    """The product of a kernel for each column: similar means similar in every column."""
+    if settings.method == "hardneg-cclk" or not dataset.columns:  # the condition is the embedding
+        return _leaf(settings, Column("", "embedding", kernel=dataset.columns[0].kernel if dataset.columns else ""))
+    return functools.reduce(operator.mul, [_leaf(settings, column) for column in dataset.columns])
 
 
 def _leaf(settings: Settings, column: Column) -> kernels.Kernel:
-    chosen = column.kernel or settings.loss.kernel
-    if chosen == "auto":
-        # Hard negatives condition on embeddings, which move: a kernel without a scale suits them.
-        by_kind = {"continuous": "rbf", "categorical": "delta", "attributes": "rbf", "embedding": "cosine"}
-        chosen = "cosine" if settings.method == "hardneg-cclk" else by_kind[column.kind]
+    chosen, loss, columns = column.kernel or settings.loss.kernel, settings.loss, column.name or None
+    if column.nominal and chosen not in ("auto", "delta"):
+        raise SettingsError(
+            f"the kernel {chosen} needs numbers, but condition {column.name} holds categories: "
+            "choose delta, or auto, which selects a kernel for each column"
+        )
     match chosen:
         case "rbf":
-            return kernels.RBF(length_scale=settings.loss.length_scale, partners=settings.loss.partners)
+            return kernels.RBF(columns, length_scale=loss.length_scale, partners=loss.partners)
         case "laplacian":
-            return kernels.Laplacian(length_scale=settings.loss.length_scale, partners=settings.loss.partners)
+            return kernels.Laplacian(columns, length_scale=loss.length_scale, partners=loss.partners)
         case "linear":
-            return kernels.Linear()
+            return kernels.Linear(columns)
         case "cosine":
-            return kernels.Cosine()
+            return kernels.Cosine(columns)
         case "polynomial":
-            return kernels.Polynomial(degree=settings.loss.degree, offset=settings.loss.offset)
-    return kernels.Delta()
+            return kernels.Polynomial(columns, degree=loss.degree, offset=loss.offset)
+        case "delta":
+            return kernels.Delta(columns)
+    return kernels.for_column(column, length_scale=loss.length_scale, partners=loss.partners)
 
 
 def _loss(settings: Settings, kernel: kernels.Kernel | None) -> ContrastiveLoss:

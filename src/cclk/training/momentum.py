@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cclk.condition import Condition
 from cclk.losses import distributed
 from cclk.notices import CclkWarning
 from cclk.training.methods import Method
@@ -44,7 +45,7 @@ class Momentum:
         self.used = self.rows
         """Rows of the keys that were support in the last step."""
 
-    def loss(self, queries: Tensor, views: Tensor, condition: Tensor | None, rows: Tensor, counts: list[int]) -> Tensor:
+    def loss(self, queries: Tensor, views: Tensor, condition: Condition | None, rows: Tensor, counts: list[int]) -> Tensor:
         """The loss of a step, after which its keys are in the queue.
 
         Args:
@@ -80,13 +81,13 @@ class Momentum:
         self.follower.load_state_dict(state["follower"])
         self.keys, self.rows = state["keys"].to(next(self.follower.parameters()).device), state["rows"]
 
-    def _support(self, batch: Tensor, device: torch.device) -> tuple[Tensor, Tensor | None] | None:
+    def _support(self, batch: Tensor, device: torch.device) -> tuple[Tensor, Condition | None] | None:
         others = ~torch.isin(self.rows, batch)
         self.used = self.rows[others]
         if len(self.used) == 0:
             return None
         condition = self.method.condition
-        return self.keys[others.to(device)], None if condition is None else condition[self.used].to(device)
+        return self.keys[others.to(device)], None if condition is None else condition.rows(self.used).to(device)
 
     def _push(self, keys: Tensor, rows: Tensor) -> None:
         self.keys = torch.cat([self.keys, keys])[-self.size :].clone() if len(self.keys) else keys[-self.size :].clone()

@@ -1,0 +1,104 @@
+"""One rule says what a column is, wherever it comes from: CSV, Parquet, .npz, data frames, mappings and the estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from cclk import data
+from cclk.columns import Column, kind_of
+from cclk.condition import infer_condition
+from cclk.estimator import _condition
+
+N = 60
+ROWS = np.arange(N)
+DAYS = np.datetime64("2024-05-01") + ROWS
+COLUMNS: dict[str, tuple[Any, str]] = {
+    "text": (np.array(["Oslo", "Bonn", "Rome"])[ROWS % 3], "categorical"),
+    "text with many values": (np.array([f"person {row}" for row in ROWS]), "categorical"),
+    "truth values": (ROWS % 2 == 0, "categorical"),
+    "few whole numbers": (ROWS % 10, "categorical"),
+    "few whole floats": ((ROWS % 10).astype(float), "categorical"),
+    "many whole numbers": (ROWS % 11, "continuous"),
+    "an age in years": (20 + ROWS, "continuous"),
+    "whole floats": ((20 + ROWS).astype(float), "continuous"),
+    "few decimals": (ROWS % 3 / 2, "continuous"),
+    "decimals": (ROWS / 7, "continuous"),
+    "dates as text": (DAYS.astype(str), "continuous"),
+    "numbers as text": ((20 + ROWS).astype(str), "continuous"),
+    "words joined by semicolons": (np.array(["a;b", "b", "c;a"])[ROWS % 3], "attributes"),
+}
+
+
+def csv(values: Any, folder: Path) -> Column:
+    pd.DataFrame({"z": values, "x": ROWS * 0.1}).to_csv(folder / "t.csv", index=False)
+    return data.load(str(folder / "t.csv"), features="x", condition="z").columns[0]
+
+
+def parquet(values: Any, folder: Path) -> Column:
+    pa.parquet.write_table(pa.table({"z": values, "x": ROWS * 0.1}), folder / "t.parquet")
+    return data.load(str(folder / "t.parquet"), features="x", condition="z").columns[0]
+
+
+def npz(values: Any, folder: Path) -> Column:
+    np.savez(folder / "t.npz", x=ROWS[:, None] * 0.1, y=ROWS % 2, condition=values, condition_names=np.array(["z"]))
+    return data.load(str(folder / "t.npz")).columns[0]
+
+
+SOURCES: dict[str, Callable[[Any, Path], Column]] = {
+    "csv": csv,
+    "parquet": parquet,
+    "npz": npz,
+    "data frame": lambda values, _: infer_condition(pd.DataFrame({"z": values})).columns[0],
+    "mapping": lambda values, _: infer_condition({"z": values.tolist()}).columns[0],
+    "estimator": lambda values, _: _condition(pd.Series(values, name="z"), N).columns[0],
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("column", COLUMNS)
+def test_every_source_has_the_same_rule(column: str, source: str, tmp_path: Path) -> None:
+    values, kind = COLUMNS[column]
+    found = SOURCES[source](values, tmp_path)
+    assert (found.name, found.kind, found.kernel) == ("z", kind, "")
+    if kind == "categorical" and column != "truth values":
+        names = {str(int(value)) if isinstance(value, float) else str(value) for value in values.tolist()}
+        assert set(found.categories) == names, "categories have their names"
+    assert found.width == (3 if kind == "attributes" else 1)
+    if kind == "attributes":
+        assert found.categories == ("z=a", "z=b", "z=c")
+
+
+@pytest.mark.parametrize("source", ["parquet", "npz", "data frame", "estimator"])
+def test_dates_are_numbers(source: str, tmp_path: Path) -> None:
+    assert SOURCES[source](DAYS, tmp_path).kind == "continuous"
+
+
+def test_declared_categories_are_categories() -> None:
+    frame = pd.DataFrame({"year": pd.Series(1990 + ROWS % 30, dtype="category"), "known": pd.array(ROWS % 2 == 0, "boolean")})
+    assert [column.kind for column in infer_condition(frame).columns] == ["categorical", "categorical"]
+
+
+def test_vectors() -> None:
+    assert kind_of(np.array([[0.0, 1.0], [1.0, 1.0]])) == "attributes"
+    assert kind_of(np.array([[0.0, 1.5], [1.0, 1.0]])) == "embedding"
+    assert infer_condition(np.zeros((N, 4))).columns == (Column("condition", "continuous", 4),)
+    assert [column.kind for column in infer_condition(np.stack([ROWS, ROWS % 2], 1)).columns] == ["continuous", "categorical"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "column"),
+    [
+        ("colordigits", {}, Column("color", "continuous", 3, ("red", "green", "blue"))),
+        ("colordigits", {"segments": True}, Column("segments", "continuous", 7, tuple("abcdefg"))),
+    ],
+)
+def test_named_datasets_keep_their_kinds(name: str, options: dict[str, Any], column: Column) -> None:
+    assert data.load(name, **options).columns == (column,)
