@@ -143,7 +143,7 @@ def rotated_fashion() -> str:
     settings = result["settings"]
     how = f"Predicting the mean angle has an MSE of {plain:,.0f}. Mean ± standard deviation of {len(result['seeds'])} seeds; "
     how += f"{settings['rows']:,} images, LeNet-5, {settings['steps']} steps of {settings['batch-size']}"
-    return "\n".join([*lines, "", f"{how}. `{result.command}`, cclk {result.version}."])
+    return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
 
 
 def manifest() -> str:

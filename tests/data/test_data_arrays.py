@@ -105,6 +105,7 @@ def test_condition_kinds(tmp_path: Path) -> None:
     age = np.arange(N) % 60
     path = save(tmp_path, condition=age)
     assert data.load(path).condition_kind == "continuous"
+    assert data.load(path).description.endswith(", condition is continuous")
     assert data.load(path, condition_kind="categorical").condition_kind == "categorical"
     path = save(tmp_path, condition=age % 10)
     assert data.load(path).condition_kind == "categorical"

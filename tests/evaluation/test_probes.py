@@ -141,6 +141,15 @@ def test_neighbours_by_brute_force(options: dict[str, float], neighbours: int, t
         assert found[row] == np.argmax(votes)
 
 
+def test_twenty_neighbours_vote_by_default() -> None:
+    """The twentieth neighbor decides for class 1; with nineteen or twenty-one of them, class 0 would win."""
+    y = np.array([1] * 9 + [0] * 10 + [1] + [0])
+    angle = np.array([0.0] * 9 + [0.02] * 10 + [0.03] + [0.04])
+    x, query = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32), np.array([[2.0, 0.0]], np.float32)
+    assert predict_neighbours(x, y, 2, query).tolist() == [1]
+    assert [predict_neighbours(x, y, 2, query, neighbours=k).tolist() for k in (19, 20, 21)] == [[0], [1], [0]]
+
+
 def test_neighbours_when_there_are_fewer_than_twenty() -> None:
     x = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
     assert predict_neighbours(x, np.array([0, 1]), 2, np.array([[0.2, 3.0]], np.float32)).tolist() == [1]

@@ -66,7 +66,8 @@ def load(
         test=split(test),
         classes=classes,
         columns=columns,
-        description=f"{path.name}: {len(x)} {'pictures' if x.ndim == 4 else 'vectors'} ({shape}), {len(classes)} labels",
+        description=f"{path.name}: {len(x)} {'pictures' if x.ndim == 4 else 'vectors'} ({shape}), {len(classes)} labels"
+        + "".join(f", {column.name} is {column.kind}" for column in columns),
     )
 
 
