@@ -35,7 +35,7 @@ from cclk.training.run import load_dataset
 from cclk.training.settings import SettingsError, load
 
 _RESULTS = Parameter(help="folder of the results files")
-_RUNS = Parameter(help="folder of the runs, which an interrupted grid goes on from")
+_RUNS = Parameter(help="folder of the runs, from which an interrupted grid resumes")
 _WORKERS = Parameter(help="runs at a time; default: one per core, each with one thread, or one where there is a GPU")
 _PIPED_WIDTH = 160
 
@@ -60,7 +60,7 @@ def reproduce(
 
     Before anything is started, all missing data are listed. A smoke run only shows that everything runs.
 
-    A result is kept in RESULTS/NAME.json. What it holds already is not run again, so that an interrupted grid goes on, and more
+    A result is kept in RESULTS/NAME.json. What it holds already is not run again, so that an interrupted grid resumes, and more
     seeds can be added. `cclk results` renders all of them.
     """
     chosen = list(EXPERIMENTS) if names == ["all"] else names

@@ -111,7 +111,7 @@ def demo(
     out: Annotated[Path, Parameter(help="folder of the demo's runs")] = Path("runs/demo"),
     seeds: Annotated[int, Parameter(help="how many seeds of each method")] = 1,
 ) -> None:
-    """Train InfoNCE and Fair-CCLK on coloured digits, measure both, and show that conditioning removes the colour."""
+    """Train InfoNCE and Fair-CCLK on colored digits, measure both, and show that conditioning removes the color."""
     from cclk.cli.work import run_demo
 
     if seeds < 1:
