@@ -1,8 +1,9 @@
 """Training beside other work: `python -m benchmarks.busy [--json FILE]`.
 
-Images per second of the digits demo on a quiet machine and beside two busy loops, as torch starts by default (threads spin while they
-wait) and as the command line starts it (threads that sleep while they wait, and fewer threads where that is faster). The ways
-take turns; each figure is the best of several rounds.
+Images per second of the digits demo on a quiet machine and beside two busy loops, as torch starts
+by default (threads spin while they wait) and as the command line starts it (threads that sleep
+while they wait, and fewer threads where that is faster). The ways take turns; each figure is the
+best of several rounds.
 """
 
 from __future__ import annotations
@@ -49,7 +50,17 @@ def images_per_second(arguments: list[str], steps: int) -> float:
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        options = ["--preset", "digits-fair", "--steps", str(steps), "--log-every", "10", "--quiet", "--out", str(out)]
+        options = [
+            "--preset",
+            "digits-fair",
+            "--steps",
+            str(steps),
+            "--log-every",
+            "10",
+            "--quiet",
+            "--out",
+            str(out),
+        ]
         subprocess.run([sys.executable, *arguments, *options], check=True, env=environment)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     later = [line["images_per_second"] for line in lines[len(lines) // 2 :]]
@@ -57,9 +68,13 @@ def images_per_second(arguments: list[str], steps: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=100, help="steps of each run (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=int, default=100, help="steps of each run (default: %(default)s)"
+    )
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
     rows = []
@@ -69,7 +84,12 @@ def main() -> None:
             for _ in range(options.rounds):
                 for name, arguments in WAYS.items():
                     best[name] = max(best[name], images_per_second(arguments, options.steps))
-        rows.append({"busy_loops": loops, "images_per_second": {name: round(speed) for name, speed in best.items()}})
+        rows.append(
+            {
+                "busy_loops": loops,
+                "images_per_second": {name: round(speed) for name, speed in best.items()},
+            }
+        )
         print(json.dumps(rows[-1]), flush=True)
     quiet, loaded = (row["images_per_second"]["cclk"] for row in rows)  # type: ignore[index]
     print(f"beside {LOOPS} busy loops: {loaded / quiet:.2f} of the quiet speed")

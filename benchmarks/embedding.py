@@ -1,7 +1,7 @@
 """The embeddings in the README's figure: `python -m benchmarks.embedding [--json FILE]`.
 
-Trains the two presets of the demo with one seed and projects their features of the test split to two dimensions by t-SNE.
-`python -m benchmarks.figures` draws the figure from the committed result.
+Trains the two presets of the demo with one seed and projects their features of the test split to
+two dimensions by t-SNE. `python -m benchmarks.figures` draws the figure from the committed result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.manifold import TSNE  # type: ignore[import-untyped]
 
 import cclk
 from cclk.cli.main import main as run_command
-from cclk.data import load
+from cclk.datasets import load
 from cclk.files import replace_text
 
 PRESETS = ("digits-infonce", "digits-fair")
@@ -29,7 +29,20 @@ def embed(preset: str, seed: int, x: torch.Tensor) -> list[list[float]]:
     """Train a preset and project its features of these samples to (n, 2), each axis standardized."""
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder, preset))
-        if code := run_command(["train", "--preset", preset, "--seed", str(seed), "--threads", "1", "--quiet", "--out", run]):
+        if code := run_command(
+            [
+                "train",
+                "--preset",
+                preset,
+                "--seed",
+                str(seed),
+                "--threads",
+                "1",
+                "--quiet",
+                "--out",
+                run,
+            ]
+        ):
             sys.exit(code)
         features = cclk.load(run)(x).numpy()
     points = TSNE(random_state=seed, init="pca").fit_transform(features)
@@ -41,7 +54,9 @@ def measure(seed: int) -> dict[str, Any]:
     """Digits, background colors and projected embeddings of the test split."""
     test = load("colordigits").test
     x = test.x[:]
-    colors = np.asarray(x.amax(dim=(2, 3)))  # strokes are black, so the brightest pixel is the background
+    colors = np.asarray(
+        x.amax(dim=(2, 3))
+    )  # strokes are black, so the brightest pixel is the background
     return {
         "digits": test.y.tolist(),
         "colors": colors.tolist(),
@@ -50,12 +65,26 @@ def measure(seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="seed of training and projection (default: %(default)s)")
-    parser.add_argument("--json", type=Path, default=Path("results/embedding-digits.json"), help="file to write (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of training and projection (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=Path("results/embedding-digits.json"),
+        help="file to write (default: %(default)s)",
+    )
     options = parser.parse_args()
     command = " ".join(["python -m benchmarks.embedding", *sys.argv[1:]])
-    source = {"command": command, "version": cclk.__version__, "torch": torch.__version__, "seed": options.seed}
+    source = {
+        "command": command,
+        "version": cclk.__version__,
+        "torch": torch.__version__,
+        "seed": options.seed,
+    }
     replace_text(options.json, json.dumps(source | measure(options.seed)) + "\n")
 
 

@@ -12,7 +12,7 @@ import torch
 import cclk
 from benchmarks import adult
 from cclk import kernels
-from cclk.data import load
+from cclk.datasets import load
 from cclk.files import replace_text
 from examples.rotated_fashion import turned
 
@@ -23,19 +23,29 @@ FOLDER = Path(__file__).parent.parent / "docs" / "figures"
 
 
 def embedding() -> str:
-    """The README's figure: test embeddings of InfoNCE and Fair-CCLK, each sample drawn as its digit on its own background color.
+    """The README's figure: test embeddings of InfoNCE and Fair-CCLK, each sample drawn as its
+    digit on its own background color.
 
-    Written as SVG by hand: small, sharp, with a transparent background and gray titles that are readable on white and on black.
+    Written as SVG by hand: small, sharp, with a transparent background and gray titles that are
+    readable on white and on black.
     """
     result = json.loads((FOLDER.parents[1] / "results" / "embedding-digits.json").read_text())
     colors = np.array(result["colors"])
     light = colors @ [0.299, 0.587, 0.114] > 110
     lines = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 470" font-family="sans-serif" text-anchor="middle">',
-        "<title>Test embeddings of InfoNCE and of Fair-CCLK, colored by the background color</title>",
+        (
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 470" font-family="sans-serif"'
+            ' text-anchor="middle">'
+        ),
+        (
+            "<title>Test embeddings of InfoNCE and of Fair-CCLK, colored by the background"
+            " color</title>"
+        ),
         "<style>circle{stroke:#7d8590;stroke-width:.5}text{font-size:9px;fill:#fff}.b{fill:#000}.t{font-size:19px;fill:#7d8590}</style>",
     ]
-    for place, (preset, title) in enumerate({"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, conditioned on the color"}.items()):
+    for place, (preset, title) in enumerate(
+        {"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, conditioned on the color"}.items()
+    ):
         points = np.array(result["embeddings"][preset])
         low, high = points.min(axis=0), points.max(axis=0)
         x, y = ((points - low) / (high - low) * [430, -400] + [25 + 480 * place, 450]).T
@@ -49,16 +59,22 @@ def embedding() -> str:
 
 
 def weights() -> Path:
-    """The paper's figure 2: K_Z beside W = (K_Z + ridge I)^-1 K_Z, and the leave-one-out weights a loss uses."""
-    condition = torch.linspace(0, 1, 64) + 0.01 * torch.randn(64, generator=torch.Generator().manual_seed(0))
+    """The paper's figure 2: K_Z beside W = (K_Z + ridge I)^-1 K_Z, and the leave-one-out weights
+    a loss uses.
+    """
+    condition = torch.linspace(0, 1, 64) + 0.01 * torch.randn(
+        64, generator=torch.Generator().manual_seed(0)
+    )
     kernel = kernels.RBF(length_scale=0.05)
-    pictures = {
+    images = {
         "kernel $K_Z$": kernel(condition),
         r"$W = (K_Z + \lambda I)^{-1} K_Z$": cclk.conditional_weights(kernel, condition, ridge=0.1),
-        "leave-one-out weights": cclk.conditional_weights(kernel, condition, ridge=0.1, weights="loo"),
+        "leave-one-out weights": cclk.conditional_weights(
+            kernel, condition, ridge=0.1, weights="loo"
+        ),
     }
-    figure, axes = plt.subplots(1, len(pictures), figsize=(9, 3.3), layout="constrained")
-    for axis, (title, matrix) in zip(axes, pictures.items(), strict=True):
+    figure, axes = plt.subplots(1, len(images), figsize=(9, 3.3), layout="constrained")
+    for axis, (title, matrix) in zip(axes, images.items(), strict=True):
         low, high = matrix.min(), matrix.max()
         image = axis.imshow((matrix - low) / (high - low), cmap="magma", vmin=0, vmax=1)
         axis.set_title(title, fontsize=11)
@@ -75,23 +91,41 @@ def weights() -> Path:
 
 def rotated_fashion() -> Path:
     """The tutorial on images: garments at several angles, and garment accuracy against angle R²."""
-    result = json.loads((FOLDER.parents[1] / "results" / "example-rotated-fashion.json").read_text())
+    result = json.loads(
+        (FOLDER.parents[1] / "results" / "example-rotated-fashion.json").read_text()
+    )
     garments = load(str(FOLDER.parents[1] / "examples" / "data" / "fashion-sample.npz")).train
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(1.1, 1))
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(1.1, 1)
+    )
     angles = (-60, -35, -10, 15, 40)
     first = [int((garments.y == kind).nonzero()[0]) for kind in (0, 5, 9)]
-    rows = [np.hstack([np.asarray(turned(garments.x[place][0].numpy(), angle)) for angle in angles]) for place in first]
+    rows = [
+        np.hstack([np.asarray(turned(garments.x[place][0].numpy(), angle)) for angle in angles])
+        for place in first
+    ]
     left.imshow(np.vstack(rows), cmap="gray")
-    left.set_xticks([40 * (place + 0.5) for place in range(len(angles))], [f"{angle}°" for angle in angles])
+    left.set_xticks(
+        [40 * (place + 0.5) for place in range(len(angles))], [f"{angle}°" for angle in angles]
+    )
     left.set_yticks([])
     left.set_xlabel("angles are uniform in -60° to 60°")
-    for place, (method, name) in enumerate({"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK"}.items()):
+    for place, (method, name) in enumerate(
+        {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK"}.items()
+    ):
         parts = [evaluation["encoder"] for evaluation in result["methods"][method]["evaluations"]]
         read = [100 * part["accuracy"]["linear"]["value"] for part in parts]
         for probe, marker in (("linear", "o"), ("nonlinear", "s")):
             leaks = [part["leakage"][probe]["r2"]["value"] for part in parts]
             label = f"{name}, {probe} probe"
-            right.scatter(leaks, read, marker=marker, color=f"C{place}", label=label, facecolors=f"C{place}" if marker == "s" else "none")
+            right.scatter(
+                leaks,
+                read,
+                marker=marker,
+                color=f"C{place}",
+                label=label,
+                facecolors=f"C{place}" if marker == "s" else "none",
+            )
     right.set(xlabel="angle R² (lower is better)", ylabel="garment accuracy, %", xlim=(0, 1))
     right.legend(fontsize=8)
     path = FOLDER / "example-rotated-fashion.png"

@@ -1,8 +1,9 @@
 """How much a conditional loss costs: `python -m benchmarks.loss [--json FILE]`.
 
-Forward and backward of every loss and solver, as ratios to the plain cross-entropy InfoNCE timed in the same round, so that a busy
-machine slows both. Each ratio is between the best of several rounds. Beside them: the textbook way (inverse and two b^3 products),
-the peak memory above what was there before, and the exponent with which time grows in b.
+Forward and backward of every loss and solver, as ratios to the plain cross-entropy InfoNCE timed in
+the same round, so that a busy machine slows both. Each ratio is between the best of several rounds.
+Beside them: the textbook way (inverse and two b^3 products), the peak memory above what was there
+before, and the exponent with which time grows in b.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ CUBIC_UP_TO = 4096
 
 CALLS = 5
 """Calls in a row of each way in a round, for small sizes."""
-LARGEST = ("FairCCLK features, cosine", "WeaklySupCCLK features, cosine", "FairCCLK nystrom 256, RBF")
+LARGEST = (
+    "FairCCLK features, cosine",
+    "WeaklySupCCLK features, cosine",
+    "FairCCLK nystrom 256, RBF",
+)
 """What is run once at the largest size."""
 
 Run = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -50,7 +55,9 @@ def plain(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 
 def textbook(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """Fair-CCLK with the cosine kernel as the equation reads: an inverse and two products of b x b matrices."""
+    """Fair-CCLK with the cosine kernel as the equation reads: an inverse and two products of b x
+    b matrices.
+    """
     kernel_xy = (F.normalize(x) @ F.normalize(y).T / TEMPERATURE).exp()
     unit = F.normalize(z)
     kernel_z = unit @ unit.T
@@ -70,12 +77,20 @@ def ways(size: int, width: int) -> dict[str, Run]:
     found["HardNegInfoNCE"] = cclk.HardNegInfoNCE(**options)
     for name, loss in (("FairCCLK", cclk.FairCCLK), ("WeaklySupCCLK", cclk.WeaklySupCCLK)):
         found[f"{name} features, cosine"] = loss(kernels.Cosine(), solver="features", **conditional)
-    found["HardNegCCLK features, cosine"] = _own(cclk.HardNegCCLK(kernels.Cosine(), solver="features", **conditional))
+    found["HardNegCCLK features, cosine"] = _own(
+        cclk.HardNegCCLK(kernels.Cosine(), solver="features", **conditional)
+    )
     found["FairCCLK features, delta"] = _categories(cclk.FairCCLK(kernels.Delta(), **conditional))
-    found["FairCCLK nw, RBF"] = cclk.FairCCLK(kernels.RBF(length_scale=scale), weights="nw", **conditional)
-    found["FairCCLK nystrom 256, RBF"] = cclk.FairCCLK(kernels.RBF(length_scale=scale), solver="nystrom", **conditional)
+    found["FairCCLK nw, RBF"] = cclk.FairCCLK(
+        kernels.RBF(length_scale=scale), weights="nw", **conditional
+    )
+    found["FairCCLK nystrom 256, RBF"] = cclk.FairCCLK(
+        kernels.RBF(length_scale=scale), solver="nystrom", **conditional
+    )
     if size <= CUBIC_UP_TO:
-        found["FairCCLK exact, RBF"] = cclk.FairCCLK(kernels.RBF(length_scale=scale), solver="exact", **conditional)
+        found["FairCCLK exact, RBF"] = cclk.FairCCLK(
+            kernels.RBF(length_scale=scale), solver="exact", **conditional
+        )
         found["textbook, cosine"] = textbook
     return found
 
@@ -91,11 +106,16 @@ def _categories(loss: cclk.FairCCLK) -> Run:
 def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
     """Best times of several rounds, in which every way has its turn."""
     torch.manual_seed(0)
-    x, y = torch.randn(size, DIMENSION, requires_grad=True), torch.randn(size, DIMENSION, requires_grad=True)
+    x, y = (
+        torch.randn(size, DIMENSION, requires_grad=True),
+        torch.randn(size, DIMENSION, requires_grad=True),
+    )
     z = torch.randn(size, width)
     chosen = ways(size, width)
     best = dict.fromkeys(chosen, math.inf)
-    peak = {name: call(run, x, y, z, memory=True)[1] for name, run in chosen.items()}  # which also warms up
+    peak = {
+        name: call(run, x, y, z, memory=True)[1] for name, run in chosen.items()
+    }  # which also warms up
     for place in range(rounds):
         for name, run in chosen.items():
             if name == "textbook, cosine" and size > 1024 and place > 1:
@@ -109,7 +129,11 @@ def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
             "width": width,
             "milliseconds": round(best[name] * 1e3, 3),
             "ratio_to_plain": round(best[name] / best["plain InfoNCE"], 3),
-            "textbook_ratio": round(best["textbook, cosine"] / best[name], 2) if "textbook, cosine" in best else None,
+            "textbook_ratio": (
+                round(best["textbook, cosine"] / best[name], 2)
+                if "textbook, cosine" in best
+                else None
+            ),
             "peak_mib": round(peak[name] / 2**20, 1),
         }
         for name in chosen
@@ -117,7 +141,9 @@ def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
 
 
 def call(run: Run, x: Tensor, y: Tensor, z: Tensor, memory: bool = False) -> tuple[float, int]:
-    """Seconds of a forward and backward pass, and, if asked for, its peak memory in bytes: asking disturbs the time."""
+    """Seconds of a forward and backward pass, and, if asked for, its peak memory in bytes:
+    asking disturbs the time.
+    """
     x.grad = y.grad = None
     if memory:
         gc.collect()
@@ -129,31 +155,58 @@ def call(run: Run, x: Tensor, y: Tensor, z: Tensor, memory: bool = False) -> tup
 
 
 def largest(size: int, width: int) -> list[dict[str, object]]:
-    """One forward and backward pass of each sub-cubic way at a size where b^2 numbers would not fit: time and peak memory."""
+    """One forward and backward pass of each sub-cubic way at a size where b^2 numbers would not
+    fit: time and peak memory.
+    """
     torch.manual_seed(0)
     rows = []
     for name, run in ways(size, width).items():
         if name not in LARGEST:
             continue
-        x, y = torch.randn(size, DIMENSION, requires_grad=True), torch.randn(size, DIMENSION, requires_grad=True)
+        x, y = (
+            torch.randn(size, DIMENSION, requires_grad=True),
+            torch.randn(size, DIMENSION, requires_grad=True),
+        )
         z = torch.randn(size, width)
         seconds, peak = call(run, x, y, z, memory=True)
-        rows.append({"way": name, "size": size, "width": width, "milliseconds": round(seconds * 1e3), "peak_mib": round(peak / 2**20, 1)})
+        rows.append(
+            {
+                "way": name,
+                "size": size,
+                "width": width,
+                "milliseconds": round(seconds * 1e3),
+                "peak_mib": round(peak / 2**20, 1),
+            }
+        )
         say(rows[-1])
     return rows
 
 
 def exponents(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The slope of log time over log b of each way: least squares from b = 1,024 on, and between the two largest sizes alone."""
+    """The slope of log time over log b of each way: least squares from b = 1,024 on, and between
+    the two largest sizes alone.
+    """
     found = []
     for way, width in sorted({(str(row["way"]), int(str(row["width"]))) for row in rows}):
-        times = sorted((int(str(r["size"])), float(str(r["milliseconds"]))) for r in rows if (r["way"], r["width"]) == (way, width))
+        times = sorted(
+            (int(str(r["size"])), float(str(r["milliseconds"])))
+            for r in rows
+            if (r["way"], r["width"]) == (way, width)
+        )
         times = [(size, milliseconds) for size, milliseconds in times if size >= 1024]
         if len(times) > 1:
-            slope = statistics.linear_regression([math.log(b) for b, _ in times], [math.log(t) for _, t in times]).slope
+            slope = statistics.linear_regression(
+                [math.log(b) for b, _ in times], [math.log(t) for _, t in times]
+            ).slope
             (b0, t0), (b1, t1) = times[-2:]
             last = math.log(t1 / t0) / math.log(b1 / b0)
-            row = {"way": way, "width": width, "from": times[0][0], "to": b1, "exponent": round(slope, 2)}
+            row = {
+                "way": way,
+                "width": width,
+                "from": times[0][0],
+                "to": b1,
+                "exponent": round(slope, 2),
+            }
             found.append(row | {"last_from": b0, "last_exponent": round(last, 2)})
     return found
 
@@ -185,20 +238,43 @@ def _status(key: str) -> int:
 def say(row: dict[str, object]) -> None:
     """One measured line on the terminal."""
     ratio = f"{row['ratio_to_plain']:8.2f} x plain" if "ratio_to_plain" in row else ""
-    textbook_ratio = f", textbook {row['textbook_ratio']:.1f} x slower" if row.get("textbook_ratio") else ""
+    textbook_ratio = (
+        f", textbook {row['textbook_ratio']:.1f} x slower" if row.get("textbook_ratio") else ""
+    )
     print(
-        f"b {row['size']:>6}  width {row['width']:>3}  {row['way']:<30}{row['milliseconds']:>10} ms{ratio}{textbook_ratio}, "
-        f"{row['peak_mib']} MiB",
+        f"b {row['size']:>6}  width {row['width']:>3}  {row['way']:<30}{row['milliseconds']:>10}"
+        f" ms{ratio}{textbook_ratio}, {row['peak_mib']} MiB",
         flush=True,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="batch sizes (default: %(default)s)")
-    parser.add_argument("--widths", type=int, nargs="+", default=list(WIDTHS), help="widths of the condition (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=0, help="timed rounds; 0 (default) chooses by size")
-    parser.add_argument("--largest", type=int, default=32768, help="size of the memory check, 0 for none (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        default=list(SIZES),
+        help="batch sizes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--widths",
+        type=int,
+        nargs="+",
+        default=list(WIDTHS),
+        help="widths of the condition (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=0, help="timed rounds; 0 (default) chooses by size"
+    )
+    parser.add_argument(
+        "--largest",
+        type=int,
+        default=32768,
+        help="size of the memory check, 0 for none (default: %(default)s)",
+    )
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore", cclk.CclkWarning)
@@ -214,8 +290,8 @@ def main() -> None:
     growth = exponents(rows)
     for row in growth:
         print(
-            f"growth  width {row['width']:>3}  {row['way']:<30} b^{row['exponent']} from {row['from']} to {row['to']}, "
-            f"b^{row['last_exponent']} from {row['last_from']}"
+            f"growth  width {row['width']:>3}  {row['way']:<30} b^{row['exponent']} from"
+            f" {row['from']} to {row['to']}, b^{row['last_exponent']} from {row['last_from']}"
         )
     if options.json:
         result = {
@@ -224,7 +300,13 @@ def main() -> None:
             "torch": torch.__version__,
             "cores": os.cpu_count(),
             "processor": platform.machine(),
-            "settings": {"dimension": DIMENSION, "temperature": TEMPERATURE, "ridge": RIDGE, "dtype": "float32", "seed": 0},
+            "settings": {
+                "dimension": DIMENSION,
+                "temperature": TEMPERATURE,
+                "ridge": RIDGE,
+                "dtype": "float32",
+                "seed": 0,
+            },
             "times": rows,
             "growth": growth,
             "largest": large,

@@ -1,7 +1,9 @@
-"""Choosing the recipe of the digits demo on the validation split: `python -m benchmarks.recipe [--json FILE]`.
+"""Choosing the recipe of the digits demo on the validation split: `python -m benchmarks.recipe
+[--json FILE]`.
 
-Every method has the same network, data and budget, and about as many settings to choose from. What is written are digit
-accuracy and linear colour R^2 on the validation split; the test split is not looked at. Choices that the file has are not run again.
+Every method has the same network, data and budget, and about as many settings to choose from. What
+is written are digit accuracy and linear color R^2 on the validation split; the test split is not
+looked at. Choices that the file has are not run again.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ GRID: dict[str, list[dict[str, Any]]] = {
         {"temperature": 0.1, "lr": 1e-3, "weights": "nw"},
         {"temperature": 0.5, "lr": 3e-3, "weights": "nw"},
         {"temperature": 0.2, "lr": 3e-3, "weights": "nw"},
-        {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "partners": 2},
+        {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "neighbors": 2},
         {"temperature": 0.1, "lr": 3e-3, "weights": "nw", "sampler": "local"},
         *({"temperature": 0.2, "lr": lr, "weights": "nw", **SGD} for lr in (0.05, 0.1, 0.2)),
     ],
@@ -50,10 +52,15 @@ def cells(seeds: int) -> Iterator[tuple[str, dict[str, Any], list[int]]]:
 
 
 def measure(run: Run) -> tuple[float, float]:
-    """Digit accuracy and linear colour R^2 of the encoder on the validation split, the probes chosen on a part of train."""
+    """Digit accuracy and linear color R^2 of the encoder on the validation split, the probes
+    chosen on a part of train.
+    """
     train, validation = run.dataset.train, run.dataset.validation
     nothing = validation.subset(validation.y[:0])
-    splits = [Samples(run.embed(split)[0], split.y, split.condition) for split in (train, nothing, validation)]
+    splits = [
+        Samples(run.embed(split)[0], split.y, split.condition)
+        for split in (train, nothing, validation)
+    ]
     found = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
     accuracy, leakage = found.accuracy.linear, found.leakage["condition"].linear
     assert accuracy is not None
@@ -62,24 +69,52 @@ def measure(run: Run) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2, help="seeds per choice (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=2, help="seeds per choice (default: %(default)s)"
+    )
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
-    rows = json.loads(options.json.read_text())["choices"] if options.json and options.json.exists() else []
+    rows = (
+        json.loads(options.json.read_text())["choices"]
+        if options.json and options.json.exists()
+        else []
+    )
     with tempfile.TemporaryDirectory() as folder:
         for number, (method, choice, seeds) in enumerate(cells(options.seeds)):
             if any((row["method"], row["choice"]) == (method, choice) for row in rows):
                 continue
             results = []
             for seed in seeds:
-                settings = load(preset="digits-infonce", overrides=choice | {"method": method, "seed": seed})
-                results.append(measure(engine.train(settings, Path(folder, f"{number}-{seed}"), quiet=True)))
+                settings = load(
+                    preset="digits-infonce", overrides=choice | {"method": method, "seed": seed}
+                )
+                results.append(
+                    measure(engine.train(settings, Path(folder, f"{number}-{seed}"), quiet=True))
+                )
             accuracy, leak = zip(*results, strict=True)
-            rows.append({"method": method, "choice": choice, "seeds": seeds, "accuracy": accuracy, "colour_r2": leak})
-            print(f"{method:<10} {choice}  accuracy {statistics.mean(accuracy):.3f}  colour R^2 {statistics.mean(leak):.3f}", flush=True)
+            rows.append(
+                {
+                    "method": method,
+                    "choice": choice,
+                    "seeds": seeds,
+                    "accuracy": accuracy,
+                    "color_r2": leak,
+                }
+            )
+            print(
+                f"{method:<10} {choice}  accuracy {statistics.mean(accuracy):.3f}  color R^2"
+                f" {statistics.mean(leak):.3f}",
+                flush=True,
+            )
     if options.json:
-        about = {"command": " ".join(["python -m benchmarks.recipe", *sys.argv[1:]]), "version": cclk.__version__, "split": "validation"}
+        about = {
+            "command": " ".join(["python -m benchmarks.recipe", *sys.argv[1:]]),
+            "version": cclk.__version__,
+            "split": "validation",
+        }
         replace_text(options.json, json.dumps(about | {"choices": rows}, indent=1) + "\n")
 
 

@@ -26,20 +26,25 @@ WIDTH = 110
 def pages() -> dict[str, str]:
     """Every page of the reference by its file name."""
     return {
-        "command-line.md": _page("Command line", "Every option, as printed by `cclk COMMAND --help`.", _commands()),
+        "command-line.md": _page(
+            "Command line", "Every option, as printed by `cclk COMMAND --help`.", _commands()
+        ),
         "settings.md": _page(
             "Settings",
-            "Settings of `cclk train`, by section of a TOML file. On the command line, write `--name value`.",
+            "Settings of `cclk train`, by section of a TOML file. On the command line, write"
+            " `--name value`.",
             _settings(),
         ),
         "losses.md": _page(
             "Losses",
-            "Modules of `cclk`, and functions in `cclk.functional`. [The losses](../explanation/losses.md) explains when to use which.",
+            "Modules of `cclk`, and functions in `cclk.functional`. [The"
+            " losses](../explanation/losses.md) explains when to use which.",
             _classes(cclk, (name for name in cclk.__all__ if hasattr(losses, name))),
         ),
         "kernels.md": _page(
             "Kernels",
-            "In `cclk.kernels`. [Choose a kernel](../how-to/choose-a-kernel.md) explains when to use which.",
+            "In `cclk.kernels`. [Choose a kernel](../how-to/choose-a-kernel.md) explains when to"
+            " use which.",
             _classes(kernels, kernels.__all__),
         ),
     }
@@ -63,22 +68,35 @@ def _settings() -> Iterable[str]:
         default = "" if field.default in (None, {}) else f"`{field.default}`"
         words = ", ".join(f"`{word}`" for word in choices(field.annotation))
         description = f"{field.description} ({words})" if words else field.description
-        sections.setdefault(section, []).append(f"| `{name.replace('_', '-')}` | {default} | {description} |")
+        sections.setdefault(section, []).append(
+            f"| `{name.replace('_', '-')}` | {default} | {description} |"
+        )
     for section, rows in sections.items():
-        yield "\n".join([f"## {section or 'Top level'}", "", "| setting | default | meaning |", "|---|---|---|", *rows])
+        yield "\n".join(
+            [
+                f"## {section or 'Top level'}",
+                "",
+                "| setting | default | meaning |",
+                "|---|---|---|",
+                *rows,
+            ]
+        )
 
 
 def _classes(module: Any, names: Iterable[str]) -> Iterable[str]:
     for name in names:
         cls = getattr(module, name)
         if not inspect.isabstract(cls):
-            yield f"## {name}\n\n```python\n{_signature(cls)}\n```\n\n{markdown(inspect.getdoc(cls) or '')}"
+            yield (
+                f"## {name}\n\n```python\n{_signature(cls)}\n```\n\n{markdown(inspect.getdoc(cls) or '')}"
+            )
 
 
 def _signature(cls: type) -> str:
     parameters = list(inspect.signature(cls).parameters.values())
     shown = [
-        f"{parameter.name}: {parameter.annotation}" + ("" if parameter.default is parameter.empty else f" = {parameter.default!r}")
+        f"{parameter.name}: {parameter.annotation}"
+        + ("" if parameter.default is parameter.empty else f" = {parameter.default!r}")
         for parameter in parameters
     ]
     for place, parameter in enumerate(parameters):
@@ -86,7 +104,11 @@ def _signature(cls: type) -> str:
             shown.insert(place, "*")
             break
     line = f"{cls.__name__}({', '.join(shown)})"
-    return line if len(line) <= WIDTH else "\n".join([f"{cls.__name__}(", *(f"    {one}," for one in shown), ")"])
+    return (
+        line
+        if len(line) <= WIDTH
+        else "\n".join([f"{cls.__name__}(", *(f"    {one}," for one in shown), ")"])
+    )
 
 
 def markdown(docstring: str) -> str:

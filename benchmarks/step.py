@@ -1,8 +1,8 @@
 """What a training step costs beside the network itself: `python -m benchmarks.step [--json FILE]`.
 
-A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare forward and backward pass of the same network
-on ready tensors, and Fair-CCLK's whole step as a ratio to InfoNCE's. The ways take turns in every round; each ratio is between the best
-of several rounds.
+A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare forward and
+backward pass of the same network on ready tensors, and Fair-CCLK's whole step as a ratio to
+InfoNCE's. The ways take turns in every round; each ratio is between the best of several rounds.
 """
 
 from __future__ import annotations
@@ -29,10 +29,18 @@ BATCH = 256
 
 def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, object]:
     """Best seconds per step of each way, for one network."""
-    common = {"encoder": encoder, "encoder_options": options, "batch_size": str(BATCH), "dataset": "colormnist", "holdout": "0"}
+    common = {
+        "encoder": encoder,
+        "encoder_options": options,
+        "batch_size": str(BATCH),
+        "dataset": "colormnist",
+        "holdout": "0",
+    }
     with tempfile.TemporaryDirectory() as folder:
         runs = {
-            method: Training(load(preset=f"colormnist-{method}", overrides=common), Path(folder), quiet=True)
+            method: Training(
+                load(preset=f"colormnist-{method}", overrides=common), Path(folder), quiet=True
+            )
             for method in ("infonce", "fair")
         }
         network = runs["infonce"].network
@@ -42,7 +50,11 @@ def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, ob
             network.zero_grad()
             network(ready).square().mean().backward()
 
-        ways: dict[str, Callable[[int], object]] = {"bare": bare, "infonce": runs["infonce"].step, "fair": runs["fair"].step}
+        ways: dict[str, Callable[[int], object]] = {
+            "bare": bare,
+            "infonce": runs["infonce"].step,
+            "fair": runs["fair"].step,
+        }
         best = dict.fromkeys(ways, math.inf)
         for place in range(rounds + 1):
             for name, way in ways.items():
@@ -63,7 +75,9 @@ def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, ob
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=8, help="timed rounds (default: %(default)s)")
     parser.add_argument("--only", choices=["lenet5", "resnet18"], help="measure one network only")
     parser.add_argument("--json", type=Path, help="also write the results to this file")

@@ -1,6 +1,8 @@
-"""Write the tables of the documentation from committed results: `python -m benchmarks.tables [--check]`.
+"""Write the tables of the documentation from committed results: `python -m benchmarks.tables
+[--check]`.
 
-A table is the text between `<!-- table NAME -->` and `<!-- end -->` on any page. With --check, pages are compared and not written.
+A table is the text between `<!-- table NAME -->` and `<!-- end -->` on any page. With --check,
+pages are compared and not written.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from cclk.experiments.measure import Measure
 from cclk.experiments.results import read
 
 ROOT = Path(__file__).parent.parent
-PAGES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
+PAGES = [
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+]
 
 
 def loss_speed() -> str:
@@ -27,21 +32,32 @@ def loss_speed() -> str:
     result = json.loads((ROOT / "results" / "benchmark-loss.json").read_text())
     rows: list[dict[str, Any]] = [row for row in result["times"] if row["width"] == 16]
     sizes = sorted({row["size"] for row in rows})
-    lines = ["| forward + backward, condition width 16 | " + " | ".join(f"b = {size:,}" for size in sizes) + " |"]
+    lines = [
+        "| forward + backward, condition width 16 | "
+        + " | ".join(f"b = {size:,}" for size in sizes)
+        + " |"
+    ]
     lines.append("|---" * (len(sizes) + 1) + "|")
     for way in dict.fromkeys(row["way"] for row in rows):
         cells = {row["size"]: row for row in rows if row["way"] == way}
         shown = [_cell(cells.get(size), first=way == "plain InfoNCE") for size in sizes]
         lines.append(f"| {way} | " + " | ".join(shown) + " |")
     large = next(row for row in result["largest"] if row["way"] == "FairCCLK features, cosine")
-    growth = next(row for row in result["growth"] if (row["way"], row["width"]) == ("FairCCLK features, cosine", 16))
+    growth = next(
+        row
+        for row in result["growth"]
+        if (row["way"], row["width"]) == ("FairCCLK features, cosine", 16)
+    )
     lines += [
         "",
-        f"At b = {large['size']:,}, `FairCCLK` (features) took {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB "
-        f"above its inputs. From b = 1,024 to {sizes[-1]:,} its time grew as b^{growth['exponent']}, "
-        f"over the last doubling as b^{growth['last_exponent']}. "
-        f"`{result['command']}`, cclk {result['version']}, torch {result['torch']}, {result['cores']} cores, "
-        f"d = {result['settings']['dimension']}.",
+        (
+            f"At b = {large['size']:,}, `FairCCLK` (features) took"
+            f" {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB above its"
+            f" inputs. From b = 1,024 to {sizes[-1]:,} its time grew as b^{growth['exponent']},"
+            f" over the last doubling as b^{growth['last_exponent']}. `{result['command']}`, cclk"
+            f" {result['version']}, torch {result['torch']}, {result['cores']} cores, d ="
+            f" {result['settings']['dimension']}."
+        ),
     ]
     return "\n".join(lines)
 
@@ -53,21 +69,32 @@ def _cell(row: dict[str, Any] | None, first: bool) -> str:
 
 
 def demo() -> str:
-    """Digit accuracy and color leakage of the encoders of the demo, mean and standard deviation over seeds."""
+    """Digit accuracy and color leakage of the encoders of the demo, mean and standard deviation
+    over seeds.
+    """
     result = json.loads((ROOT / "results" / "demo-digits.json").read_text())
     names = {"untrained": "untrained", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK"}
     columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
     lines = [
-        "| encoder, test split | digit, linear probe | digit, kNN | color R², linear probe | color R², nonlinear probe |",
+        (
+            "| encoder, test split | digit, linear probe | digit, kNN | color R², linear probe |"
+            " color R², nonlinear probe |"
+        ),
         "|---" * 5 + "|",
     ]
     for preset, evaluations in result["evaluations"].items():
-        cells = [_mean(evaluations, column) + (" %" if column.startswith("accuracy") else "") for column in columns]
+        cells = [
+            _mean(evaluations, column) + (" %" if column.startswith("accuracy") else "")
+            for column in columns
+        ]
         lines.append(f"| {names[preset]} | " + " | ".join(cells) + " |")
     seeds = len(result["evaluations"]["digits-fair"])
     lines += [
         "",
-        f"Mean ± standard deviation of {seeds} seeds; same network, data and budget. `{result['command']}`, cclk {result['version']}.",
+        (
+            f"Mean ± standard deviation of {seeds} seeds; same network, data and budget."
+            f" `{result['command']}`, cclk {result['version']}."
+        ),
     ]
     return "\n".join(lines)
 
@@ -82,7 +109,9 @@ def _value(evaluation: dict[str, Any], path: str) -> float:
 
 def _mean(evaluations: list[dict[str, Any]], path: str) -> str:
     """Mean ± standard deviation over seeds; accuracies in percent."""
-    factor, digits = (100, 1) if path.startswith("accuracy") else (1, 2 if path.endswith("r2") else 0)
+    factor, digits = (
+        (100, 1) if path.startswith("accuracy") else (1, 2 if path.endswith("r2") else 0)
+    )
     found = [factor * _value(evaluation, path) for evaluation in evaluations]
     deviation = statistics.stdev(found) if len(found) > 1 else 0.0
     return f"{statistics.mean(found):,.{digits}f} ± {deviation:.{digits}f}"
@@ -91,41 +120,68 @@ def _mean(evaluations: list[dict[str, Any]], path: str) -> str:
 def step() -> str:
     """The cost of a training step relative to the network alone."""
     result = json.loads((ROOT / "results" / "benchmark-step.json").read_text())
-    heads = "| network, batch of 256 | forward + backward | InfoNCE step | Fair-CCLK step | Fair-CCLK / InfoNCE |"
+    heads = (
+        "| network, batch of 256 | forward + backward | InfoNCE step | Fair-CCLK step | Fair-CCLK /"
+        " InfoNCE |"
+    )
     lines = [heads, "|---" * 5 + "|"]
     for row in result["steps"]:
         lines.append(
-            f"| {row['encoder']} | {row['bare_milliseconds']:,.0f} ms | {row['infonce_step_to_bare']:.2f} "
-            f"| {row['fair_step_to_bare']:.2f} | {row['fair_step_to_infonce_step']:.2f} |"
+            f"| {row['encoder']} | {row['bare_milliseconds']:,.0f} ms |"
+            f" {row['infonce_step_to_bare']:.2f} | {row['fair_step_to_bare']:.2f} |"
+            f" {row['fair_step_to_infonce_step']:.2f} |"
         )
     what = (
-        "Time of a full step (load, augment, forward, loss, backward, update) relative to forward and backward passes of the network "
-        "on tensors in memory. Differences of a few percent are noise."
+        "Time of a full step (load, augment, forward, loss, backward, update) relative to forward"
+        " and backward passes of the network on tensors in memory. Differences of a few percent are"
+        " noise."
     )
-    return "\n".join([*lines, "", f"{what} `{result['command']}`, cclk {result['version']}, {result['cores']} cores."])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{what} `{result['command']}`, cclk {result['version']}, {result['cores']} cores.",
+        ]
+    )
 
 
 def colormnist() -> str:
-    """No training, InfoNCE, the best cluster baseline and Fair-CCLK on ColorMNIST at the paper's budget."""
+    """No training, InfoNCE, the best cluster baseline and Fair-CCLK on ColorMNIST at the paper's
+    budget.
+    """
     result = read(ROOT / "results" / "fair.json")
     cells = [cell for cell in result.cells if cell.runs and cell.column == "our recipe"]
     clusters = [cell for cell in cells if cell.row.startswith("Fair-InfoNCE")]
     best = max(clusters, key=lambda cell: statistics.mean(cell.values("accuracy")))
     longer = read(ROOT / "results" / "fair-long.json").cells[-1]
     measures: tuple[Measure, ...] = ("accuracy", "linear_r2", "nonlinear_r2")
-    lines = ["| ColorMNIST, test split | digit, % | color R², linear | color R², nonlinear |", "|---" * 4 + "|"]
+    lines = [
+        "| ColorMNIST, test split | digit, % | color R², linear | color R², nonlinear |",
+        "|---" * 4 + "|",
+    ]
     for cell in [*cells, longer]:
         if cell not in clusters or cell is best:
             name = f"Fair-CCLK, {cell.row}" if cell is longer else cell.row
             name += f" (best of {len(clusters)} cluster counts)" if cell is best else ""
             name = "untrained" if name == "no training" else name
-            lines.append(f"| {name} | " + " | ".join(mean_and_deviation(cell.values(measure), measure) for measure in measures) + " |")
+            lines.append(
+                f"| {name} | "
+                + " | ".join(
+                    mean_and_deviation(cell.values(measure), measure) for measure in measures
+                )
+                + " |"
+            )
     first, *others = [cell.choices for cell in cells if cell.choices]
     if any(choices != first for choices in others):
-        raise ValueError("results/fair.json: methods did not choose among the same settings, but the table says that they did")
+        raise ValueError(
+            "results/fair.json: methods did not choose among the same settings, but the table says"
+            " that they did"
+        )
     how = (
-        f"LeNet-5, 1,175 steps of 256; mean ± standard deviation of {len(cells[0].runs)} seeds; each method was tuned over the same "
-        f'{len(first)} settings on held-out digits; Fair-CCLK uses `weights="nw"` and batches of similar colors (`--sampler local`)'
+        f"LeNet-5, 1,175 steps of 256; mean ± standard deviation of {len(cells[0].runs)} seeds;"
+        " each method was tuned over the same "
+        f'{len(first)} settings on held-out digits; Fair-CCLK uses `weights="nw"` and batches of'
+        " similar colors (`--sampler local`)"
     )
     return "\n".join([*lines, "", f"{how}. `{result.command}`, cclk {result.version}."])
 
@@ -134,15 +190,34 @@ def rotated_fashion() -> str:
     """Garment accuracy and angle leakage of the two encoders of the tutorial on images."""
     result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
     names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK, conditioned on the angle"}
-    columns = ("accuracy.linear", "leakage.linear.r2", "leakage.nonlinear.r2", "leakage.linear.mse", "leakage.nonlinear.mse")
-    heads = "| encoder, test split | garment, % | angle R², linear | angle R², nonlinear | angle MSE, linear | angle MSE, nonlinear |"
+    columns = (
+        "accuracy.linear",
+        "leakage.linear.r2",
+        "leakage.nonlinear.r2",
+        "leakage.linear.mse",
+        "leakage.nonlinear.mse",
+    )
+    heads = (
+        "| encoder, test split | garment, % | angle R², linear | angle R², nonlinear | angle MSE,"
+        " linear | angle MSE, nonlinear |"
+    )
     lines = [heads, "|---" * 6 + "|"]
     for method, detail in result["methods"].items():
-        lines.append(f"| {names[method]} | " + " | ".join(_mean(detail["evaluations"], column) for column in columns) + " |")
+        lines.append(
+            f"| {names[method]} | "
+            + " | ".join(_mean(detail["evaluations"], column) for column in columns)
+            + " |"
+        )
     plain = _value(result["methods"]["infonce"]["evaluations"][0], "leakage.baseline_mse")
     settings = result["settings"]
-    how = f"Predicting the mean angle has an MSE of {plain:,.0f}. Mean ± standard deviation of {len(result['seeds'])} seeds; "
-    how += f"{settings['rows']:,} images, LeNet-5, {settings['steps']} steps of {settings['batch-size']}"
+    how = (
+        f"Predicting the mean angle has an MSE of {plain:,.0f}. Mean ± standard deviation of"
+        f" {len(result['seeds'])} seeds; "
+    )
+    how += (
+        f"{settings['rows']:,} images, LeNet-5, {settings['steps']} steps of"
+        f" {settings['batch-size']}"
+    )
     return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
 
 
@@ -151,11 +226,11 @@ def manifest() -> str:
     result = json.loads((ROOT / "results" / "benchmark-manifest.json").read_text())
     cached, decoding = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
     return (
-        f"Training from a table of {result['rows']:,} rows ({result['pictures']} distinct images) takes {result['above_idle_mib']:,} MiB "
-        "more than a process that has only imported torch. "
-        f"A LeNet-5 step takes {cached:.2f} times as long as with all images in memory, and {decoding:.1f} times as long while images are "
-        "still being decoded (first epoch). "
-        f"`{result['command']}`, {result['cores']} cores, cclk {result['version']}."
+        f"Training from a table of {result['rows']:,} rows ({result['images']} distinct images)"
+        f" takes {result['above_idle_mib']:,} MiB more than a process that has only imported torch."
+        f" A LeNet-5 step takes {cached:.2f} times as long as with all images in memory, and"
+        f" {decoding:.1f} times as long while images are still being decoded (first epoch)."
+        f" `{result['command']}`, {result['cores']} cores, cclk {result['version']}."
     )
 
 
@@ -190,7 +265,10 @@ def main() -> None:
             if "--check" not in sys.argv:
                 page.write_text(after)
     if "--check" in sys.argv and stale:
-        sys.exit(f"tables do not match the results in {', '.join(stale)}: run python -m benchmarks.tables")
+        sys.exit(
+            f"tables do not match the results in {', '.join(stale)}: run python -m"
+            " benchmarks.tables"
+        )
 
 
 if __name__ == "__main__":

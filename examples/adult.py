@@ -1,17 +1,20 @@
-"""Tabular fairness on the Adult census data: who earns more than 50,000, from features that do not tell the age.
+"""Tabular fairness on the Adult census data: who earns more than 50,000, from features that do
+not tell the age.
 
     python -m examples.adult --sample                                  a small sample that comes along, a few seconds
     python -m examples.adult --json results/example-adult.json         all of it
 
-Age is the continuous sensitive variable, income the label, the other columns are the inputs. Compared on the official test split:
+Age is the continuous sensitive variable, income the label, the other columns are the inputs.
+Compared on the official test split:
 
-    inputs               the columns as they are, one-hot and standardised
+    inputs               the columns as they are, one-hot and standardized
     CorrelationRemover   fairlearn's: what is linear in the age is subtracted, as far as alpha says
     contrastive          an encoder trained without knowing of ages
     fair                 the same encoder, told to ignore the age
 
-Both encoders have the same network, budget and choices of settings; choices are made on rows held out of the training split, and each
-is then traced over its width. The seed draws which rows are held out, the network and the probes.
+Both encoders have the same network, budget and choices of settings; choices are made on rows held
+out of the training split, and each is then traced over its width. The seed draws which rows are
+held out, the network and the probes.
 """
 
 from __future__ import annotations
@@ -40,15 +43,36 @@ from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler  # type: ignore[import-untyped]
 
 import cclk
-from cclk.data.files import data_folder
+from cclk.data.folder import data_folder
 from cclk.evaluation import Samples, evaluate
 from cclk.files import replace_text
 
 COLUMNS = (
-    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race", "sex",
-    "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
-)  # fmt: skip
-CATEGORIES = ["workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country"]
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+)
+CATEGORIES = [
+    "workclass",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native-country",
+]
 AMOUNTS, NUMBERS = ["capital-gain", "capital-loss"], ["education-num", "hours-per-week"]
 SAMPLE = Path(__file__).parent / "data" / "adult-sample.csv"
 Method = Literal["contrastive", "fair"]
@@ -70,10 +94,16 @@ class Plan:
 
     def choices(self) -> list[dict[str, float]]:
         """The settings that each encoder chooses from."""
-        return [{"temperature": temperature, "lr": rate} for temperature in self.temperatures for rate in self.rates]
+        return [
+            {"temperature": temperature, "lr": rate}
+            for temperature in self.temperatures
+            for rate in self.rates
+        ]
 
 
-QUICK = Plan(seeds=(0,), steps=40, temperatures=(0.2, 0.5), rates=(1e-2,), widths=(8,), alphas=(1.0,))
+QUICK = Plan(
+    seeds=(0,), steps=40, temperatures=(0.2, 0.5), rates=(1e-2,), widths=(8,), alphas=(1.0,)
+)
 
 
 @dataclass(frozen=True)
@@ -100,8 +130,13 @@ def read(data_dir: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     frames = []
     for name, skipped in (("adult.data", 0), ("adult.test", 1)):
         if not (folder / name).is_file():
-            raise ValueError(f"{name} is not in {folder}: put it there from https://archive.ics.uci.edu/dataset/2/adult, or use --sample")
-        frames.append(pd.read_csv(folder / name, names=COLUMNS, skiprows=skipped, skipinitialspace=True))
+            raise ValueError(
+                f"{name} is not in {folder}: put it there from"
+                " https://archive.ics.uci.edu/dataset/2/adult, or use --sample"
+            )
+        frames.append(
+            pd.read_csv(folder / name, names=COLUMNS, skiprows=skipped, skipinitialspace=True)
+        )
     return frames[0], frames[1]
 
 
@@ -112,13 +147,19 @@ def read_sample() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def preparation() -> Any:
-    """Columns as numbers: categories one-hot, rare ones together; skewed amounts as logarithms; everything standardised.
+    """Columns as numbers: categories one-hot, rare ones together; skewed amounts as logarithms;
+    everything standardized.
 
-    The age is not among them. Nor are fnlwgt, the weight of a row in the survey, and education, which education-num says in numbers.
+    The age is not among them. Nor are fnlwgt, the weight of a row in the survey, and education,
+    which education-num says in numbers.
     """
-    categories = OneHotEncoder(min_frequency=0.005, handle_unknown="infrequent_if_exist", sparse_output=False)
+    categories = OneHotEncoder(
+        min_frequency=0.005, handle_unknown="infrequent_if_exist", sparse_output=False
+    )
     amounts = FunctionTransformer(np.log1p, feature_names_out="one-to-one")
-    columns = make_column_transformer((categories, CATEGORIES), (amounts, AMOUNTS), ("passthrough", NUMBERS))
+    columns = make_column_transformer(
+        (categories, CATEGORIES), (amounts, AMOUNTS), ("passthrough", NUMBERS)
+    )
     return make_pipeline(columns, StandardScaler()).set_output(transform="pandas")
 
 
@@ -126,11 +167,16 @@ def splits(train: pd.DataFrame, reported: pd.DataFrame | None, seed: int) -> Spl
     """Hold a fifth of the training rows out, and prepare all by the rest.
 
     Args:
-        reported: the test rows; None to report on another fifth of the training rows, as is done to choose settings.
+        reported: the test rows; None to report on another fifth of the training rows, as is done to
+            choose settings.
     """
     if reported is None:
-        train, reported = train_test_split(train, test_size=0.2, random_state=seed, stratify=train["income"])
-    kept, held = train_test_split(train, test_size=0.2, random_state=seed + 1000, stratify=train["income"])
+        train, reported = train_test_split(
+            train, test_size=0.2, random_state=seed, stratify=train["income"]
+        )
+    kept, held = train_test_split(
+        train, test_size=0.2, random_state=seed + 1000, stratify=train["income"]
+    )
     prepare = preparation().fit(kept)
 
     def people(rows: pd.DataFrame) -> People:
@@ -140,10 +186,17 @@ def splits(train: pd.DataFrame, reported: pd.DataFrame | None, seed: int) -> Spl
 
 
 def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float]:
-    """What features of the three splits tell of income and age, and how a decision made from them treats age groups."""
+    """What features of the three splits tell of income and age, and how a decision made from
+    them treats age groups.
+    """
     parts = (data.train, data.validation, data.reported)
-    train, held, reported = (Samples(np.asarray(some), part.rich, part.age) for some, part in zip(features, parts, strict=True))
-    leakage = evaluate(train, held, reported, kind="continuous", seed=seed, bootstrap=1, condition="age").leakage["age"]
+    train, held, reported = (
+        Samples(np.asarray(some), part.rich, part.age)
+        for some, part in zip(features, parts, strict=True)
+    )
+    leakage = evaluate(
+        train, held, reported, kind="continuous", seed=seed, bootstrap=1, condition="age"
+    ).leakage["age"]
     leaks = {
         "linear_r2": leakage.linear,
         "nonlinear_r2": leakage.nonlinear,
@@ -151,9 +204,15 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
         "nonlinear_mse": leakage.nonlinear_mse,
         "baseline_mse": leakage.baseline,
     }
-    deciding = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(train.features, data.train.rich)
+    deciding = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
+        train.features, data.train.rich
+    )
     said, truth = deciding.predict(reported.features), data.reported.rich.to_numpy()
-    groups = pd.cut(data.reported.age, [0, 29, 44, 59, np.inf], labels=["under 30", "30 to 44", "45 to 59", "60 and over"]).astype(str)
+    groups = pd.cut(
+        data.reported.age,
+        [0, 29, 44, 59, np.inf],
+        labels=["under 30", "30 to 44", "45 to 59", "60 and over"],
+    ).astype(str)
     right = said == truth
     return {
         "accuracy": float(right.mean()),
@@ -161,7 +220,9 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
         "auc": float(roc_auc_score(truth, deciding.decision_function(reported.features))),
         **{name: estimate.value for name, estimate in leaks.items() if estimate},
         "majority": float(max(truth.mean(), 1 - truth.mean())),
-        "demographic_parity": float(demographic_parity_difference(truth, said, sensitive_features=groups)),
+        "demographic_parity": float(
+            demographic_parity_difference(truth, said, sensitive_features=groups)
+        ),
         "equalized_odds": float(equalized_odds_difference(truth, said, sensitive_features=groups)),
     }
 
@@ -172,36 +233,59 @@ def as_they_are(data: Splits) -> list[Any]:
 
 
 def decorrelated(data: Splits, alpha: float) -> list[Any]:
-    """The inputs through fairlearn's CorrelationRemover, which needs everybody's age, new people's too."""
-    parts = [part.inputs.assign(age=part.age) for part in (data.train, data.validation, data.reported)]
+    """The inputs through fairlearn's CorrelationRemover, which needs everybody's age, new
+    people's too.
+    """
+    parts = [
+        part.inputs.assign(age=part.age) for part in (data.train, data.validation, data.reported)
+    ]
     remover = CorrelationRemover(sensitive_feature_ids=["age"], alpha=alpha).fit(parts[0])
     return [remover.transform(part) for part in parts]
 
 
-def encoder(method: Method, width: int, plan: Plan, seed: int, choice: dict[str, Any]) -> cclk.ConditionalEncoder:
+def encoder(
+    method: Method, width: int, plan: Plan, seed: int, choice: dict[str, Any]
+) -> cclk.ConditionalEncoder:
     """Our encoder, or the same without a condition."""
-    way: dict[str, Any] = {"method": "fair", "sampler": "local"} if method == "fair" else {"method": "infonce"}
+    way: dict[str, Any] = (
+        {"method": "fair", "sampler": "local"} if method == "fair" else {"method": "infonce"}
+    )
     return cclk.ConditionalEncoder(
-        **way, **choice, encoder_options={"hidden": [2 * width, width]}, weight_decay=0.1, steps=plan.steps, random_state=seed
+        **way,
+        **choice,
+        encoder_options={"hidden": [2 * width, width]},
+        weight_decay=0.1,
+        steps=plan.steps,
+        random_state=seed,
     )
 
 
 def encoded(data: Splits, fitted: cclk.ConditionalEncoder) -> list[Any]:
-    """The inputs through an encoder, fitted on the training rows. Ages are told to it only there, and only if it is to ignore them."""
-    fitted.fit(data.train.inputs, sensitive_features=data.train.age if fitted.method == "fair" else None)
+    """The inputs through an encoder, fitted on the training rows. Ages are told to it only
+    there, and only if it is to ignore them.
+    """
+    fitted.fit(
+        data.train.inputs, sensitive_features=data.train.age if fitted.method == "fair" else None
+    )
     return [fitted.transform(inputs) for inputs in as_they_are(data)]
 
 
 def balance(found: dict[str, float], inputs: dict[str, float]) -> float:
-    """What settings are chosen by: the share that is kept of what the inputs tell of income, less the share kept of the age."""
+    """What settings are chosen by: the share that is kept of what the inputs tell of income,
+    less the share kept of the age.
+    """
     income = (found["accuracy"] - found["majority"]) / (inputs["accuracy"] - inputs["majority"])
     return income - found["nonlinear_r2"] / inputs["nonlinear_r2"]
 
 
 def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
-    """Every choice of both encoders and how it did on training rows held out; the test rows are not looked at."""
+    """Every choice of both encoders and how it did on training rows held out; the test rows are
+    not looked at.
+    """
     rows: list[dict[str, Any]] = [
-        {"method": method, "choice": choice, "balance": [], "runs": []} for method in METHODS for choice in plan.choices()
+        {"method": method, "choice": choice, "balance": [], "runs": []}
+        for method in METHODS
+        for choice in plan.choices()
     ]
     for seed in plan.choice_seeds:
         data = splits(train, None, seed)
@@ -213,7 +297,10 @@ def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
             row["balance"].append(balance(found, inputs))
             _say(f"choice {row['choice']} of {row['method']}, seed {seed}", found)
     for method in METHODS:
-        best = max((row for row in rows if row["method"] == method), key=lambda row: statistics.mean(row["balance"]))
+        best = max(
+            (row for row in rows if row["method"] == method),
+            key=lambda row: statistics.mean(row["balance"]),
+        )
         for row in rows:
             if row["method"] == method:
                 row["chosen"] = row is best
@@ -227,7 +314,9 @@ def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, An
     chosen = {row["method"]: row["choice"] for row in choices if row["chosen"]}
     rows: list[dict[str, Any]] = [{"method": "inputs", "knob": None, "runs": []}]
     rows += [{"method": "CorrelationRemover", "knob": alpha, "runs": []} for alpha in plan.alphas]
-    rows += [{"method": method, "knob": width, "runs": []} for method in METHODS for width in plan.widths]
+    rows += [
+        {"method": method, "knob": width, "runs": []} for method in METHODS for width in plan.widths
+    ]
     for seed in plan.seeds:
         data = splits(train, test, seed)
         for row in rows:
@@ -237,7 +326,9 @@ def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, An
             elif row["method"] == "CorrelationRemover":
                 features = decorrelated(data, row["knob"])
             else:
-                features = encoded(data, encoder(row["method"], row["knob"], plan, seed, chosen[row["method"]]))
+                features = encoded(
+                    data, encoder(row["method"], row["knob"], plan, seed, chosen[row["method"]])
+                )
             fit_seconds = round(time.perf_counter() - before, 1)
             found = measure(features, data, seed)
             row["runs"].append({"seed": seed, "fit_seconds": fit_seconds} | found)
@@ -255,25 +346,42 @@ def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, An
 
 
 def _say(what: str, found: dict[str, float]) -> None:
-    shown = f"accuracy {found['accuracy']:.3f}  age R^2 linear {found['linear_r2']:.3f}, non-linear {found['nonlinear_r2']:.3f}"
+    shown = (
+        f"accuracy {found['accuracy']:.3f}  age R^2 linear {found['linear_r2']:.3f}, non-linear"
+        f" {found['nonlinear_r2']:.3f}"
+    )
     print(f"{what:<70} {shown}  parity {found['demographic_parity']:.3f}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, help="has tabular/adult.data and adult.test (default: CCLK_DATA, else ~/.cache/cclk)")
-    parser.add_argument("--sample", action="store_true", help="the small sample that comes along, and few steps")
-    parser.add_argument("--seeds", type=int, default=5, help="seeds (default: %(default)s; with --sample 1)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        help="has tabular/adult.data and adult.test (default: CCLK_DATA, else ~/.cache/cclk)",
+    )
+    parser.add_argument(
+        "--sample", action="store_true", help="the small sample that comes along, and few steps"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=5, help="seeds (default: %(default)s; with --sample 1)"
+    )
     parser.add_argument("--json", type=Path, help="write the results to this file")
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = parser.parse_args(given)
     if options.json and not options.json.resolve().parent.is_dir():
-        parser.error(f"there is no folder {options.json.resolve().parent} for --json: make it")  # before the work, not after
+        parser.error(
+            f"there is no folder {options.json.resolve().parent} for --json: make it"
+        )  # before the work, not after
     try:
         train, test = read_sample() if options.sample else read(options.data_dir)
     except ValueError as error:
         parser.error(str(error))
-    result = compare(train, test, QUICK if options.sample else Plan(seeds=tuple(range(options.seeds))))
+    result = compare(
+        train, test, QUICK if options.sample else Plan(seeds=tuple(range(options.seeds)))
+    )
     if options.json:
         command = " ".join(["python -m examples.adult", *given])
         replace_text(options.json, json.dumps({"command": command} | result, indent=1) + "\n")

@@ -20,18 +20,36 @@ def band(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return 1 - torch.cdist(a, b).square() / 4
 
 
-#: name -> (kernel, its value on two outcomes). Column 3 of the conditions used in tests is a category.
+# : name -> (kernel, its value on two outcomes). Column 3 of the conditions used in tests is a
+# category.
 KERNELS: dict[str, tuple[Callable[[], kernels.Kernel], Formula]] = {
-    "rbf": (lambda: kernels.RBF(length_scale=0.9), lambda a, b: math.exp(-sum((a - b) ** 2) / (2 * 0.9**2))),
-    "laplacian": (lambda: kernels.Laplacian(length_scale=1.3), lambda a, b: math.exp(-math.sqrt(sum((a - b) ** 2)) / 1.3)),
+    "rbf": (
+        lambda: kernels.RBF(length_scale=0.9),
+        lambda a, b: math.exp(-sum((a - b) ** 2) / (2 * 0.9**2)),
+    ),
+    "laplacian": (
+        lambda: kernels.Laplacian(length_scale=1.3),
+        lambda a, b: math.exp(-math.sqrt(sum((a - b) ** 2)) / 1.3),
+    ),
     "linear": (lambda: kernels.Linear(), lambda a, b: float(sum(a * b))),
-    "cosine": (lambda: kernels.Cosine(), lambda a, b: float(sum(a * b) / math.sqrt(sum(a * a) * sum(b * b)))),
-    "polynomial": (lambda: kernels.Polynomial(degree=3, offset=0.5), lambda a, b: float(sum(a * b) + 0.5) ** 3),
-    "polynomial without offset": (lambda: kernels.Polynomial(degree=2, offset=0.0), lambda a, b: float(sum(a * b)) ** 2),
+    "cosine": (
+        lambda: kernels.Cosine(),
+        lambda a, b: float(sum(a * b) / math.sqrt(sum(a * a) * sum(b * b))),
+    ),
+    "polynomial": (
+        lambda: kernels.Polynomial(degree=3, offset=0.5),
+        lambda a, b: float(sum(a * b) + 0.5) ** 3,
+    ),
+    "polynomial without offset": (
+        lambda: kernels.Polynomial(degree=2, offset=0.0),
+        lambda a, b: float(sum(a * b)) ** 2,
+    ),
     "delta": (lambda: kernels.Delta([3]), lambda a, b: float(a[3] == b[3])),
     "sum": (
         lambda: kernels.Linear([0, 1]) + 0.5 * kernels.RBF([2], length_scale=0.4),
-        lambda a, b: float(sum(a[:2] * b[:2])) + 0.5 * math.exp(-((a[2] - b[2]) ** 2) / (2 * 0.4**2)),
+        lambda a, b: (
+            float(sum(a[:2] * b[:2])) + 0.5 * math.exp(-((a[2] - b[2]) ** 2) / (2 * 0.4**2))
+        ),
     ),
     "product": (
         lambda: kernels.Delta([3]) * kernels.RBF([0, 1, 2], length_scale=2.0),
@@ -45,7 +63,10 @@ KERNELS: dict[str, tuple[Callable[[], kernels.Kernel], Formula]] = {
         lambda: kernels.Linear([0, 1]) * kernels.Polynomial([2], degree=1, offset=0.5),
         lambda a, b: float(sum(a[:2] * b[:2])) * (float(a[2] * b[2]) + 0.5),
     ),
-    "similarity": (lambda: kernels.Similarity(band, columns=[0, 1]), lambda a, b: float(1 - sum((a[:2] - b[:2]) ** 2) / 4)),
+    "similarity": (
+        lambda: kernels.Similarity(band, columns=[0, 1]),
+        lambda a, b: float(1 - sum((a[:2] - b[:2]) ** 2) / 4),
+    ),
 }
 
 
@@ -122,19 +143,34 @@ def loss(
         clipped: whether their negative eigenvalues are cut.
         groups: cluster numbers over batch and support.
     """
-    unit_x, unit_y = ([row / math.sqrt(float(row @ row)) for row in view.double().numpy()] for view in (x, y))
-    unit_extra = [] if extra is None else [row / math.sqrt(float(row @ row)) for row in extra.double().numpy()]
+    unit_x, unit_y = (
+        [row / math.sqrt(float(row @ row)) for row in view.double().numpy()] for view in (x, y)
+    )
+    unit_extra = (
+        []
+        if extra is None
+        else [row / math.sqrt(float(row @ row)) for row in extra.double().numpy()]
+    )
     result = [0.0] * len(unit_x)
     directions = [(unit_x, unit_y, 0), (unit_y, unit_x, 1)] if symmetric else [(unit_x, unit_y, 0)]
     for anchors, others, which in directions:
         w = None if matrices is None else weights(matrices[which], ridge, mode, clipped)
         for i, anchor in enumerate(anchors):
             # Everyone the anchor is compared with: (sample number, exp of the score).
-            partners = [(j, math.exp(float(anchor @ v) / temperature)) for j, v in enumerate(others + unit_extra)]
+            neighbors = [
+                (j, math.exp(float(anchor @ v) / temperature))
+                for j, v in enumerate(others + unit_extra)
+            ]
             if views == "all":
-                partners += [(j, math.exp(float(anchor @ v) / temperature)) for j, v in enumerate(anchors) if j != i]
-            positive = partners[i][1]
-            value = _anchor(name, i, partners, positive, w, groups, mode, temperature, beta, tau_plus)
+                neighbors += [
+                    (j, math.exp(float(anchor @ v) / temperature))
+                    for j, v in enumerate(anchors)
+                    if j != i
+                ]
+            positive = neighbors[i][1]
+            value = _anchor(
+                name, i, neighbors, positive, w, groups, mode, temperature, beta, tau_plus
+            )
             result[i] += value / len(directions)
     return result
 
@@ -142,7 +178,7 @@ def loss(
 def _anchor(
     name: str,
     i: int,
-    partners: list[tuple[int, float]],
+    neighbors: list[tuple[int, float]],
     positive: float,
     w: Matrix | None,
     groups: list[int] | None,
@@ -151,31 +187,43 @@ def _anchor(
     beta: float,
     tau_plus: float,
 ) -> float:
-    negatives = [value for place, (_, value) in enumerate(partners) if place != i]
+    negatives = [value for place, (_, value) in enumerate(neighbors) if place != i]
     if name == "InfoNCE":
         return -math.log(positive / (positive + sum(negatives)))
     if name == "HardNegInfoNCE":
         n = len(negatives)
         importance = [value**beta for value in negatives]
-        reweighted = sum(a * v for a, v in zip(importance, negatives, strict=True)) / (sum(importance) / n)
-        hard = max((reweighted - tau_plus * n * positive) / (1 - tau_plus), n * math.exp(-1 / temperature))
+        reweighted = sum(a * v for a, v in zip(importance, negatives, strict=True)) / (
+            sum(importance) / n
+        )
+        hard = max(
+            (reweighted - tau_plus * n * positive) / (1 - tau_plus), n * math.exp(-1 / temperature)
+        )
         return -math.log(positive / (positive + hard))
     if name == "WeaklySupInfoNCE":
         assert groups is not None
-        total = sum(value for _, value in partners)
-        mates = [value for j, value in partners if groups[j] == groups[i]]
+        total = sum(value for _, value in neighbors)
+        mates = [value for j, value in neighbors if groups[j] == groups[i]]
         return -sum(math.log(value / total) for value in mates) / len(mates)
     if name == "FairInfoNCE":
         assert groups is not None
-        return -math.log(positive / (positive + sum(v for j, v in partners if groups[j] == groups[i] and j != i)))
+        return -math.log(
+            positive
+            / (positive + sum(v for j, v in neighbors if groups[j] == groups[i] and j != i))
+        )
     assert w is not None
-    # The conditional mean of exp f: every sample once, as the mean over its views; the release sums over views instead.
+    # The conditional mean of exp f: every sample once, as the mean over its views; the release sums
+    # over views instead.
     cond = 0.0
-    for j in {j for j, _ in partners}:
-        views = [value for k, value in partners if k == j]
+    for j in {j for j, _ in neighbors}:
+        views = [value for k, value in neighbors if k == j]
         cond += w[j, i] * (sum(views) if mode == "release" else sum(views) / len(views))
     cond = max(cond, 1e-7 if mode == "release" else math.exp(-1 / temperature))
     if name == "WeaklySupCCLK":
         return -math.log(cond / (cond + sum(negatives) + (positive if mode == "release" else 0.0)))
-    count = len({j for j, _ in partners}) - 1 if mode == "release" else len([j for j, _ in partners if j != i])
+    count = (
+        len({j for j, _ in neighbors}) - 1
+        if mode == "release"
+        else len([j for j, _ in neighbors if j != i])
+    )
     return -math.log(positive / (positive + count * cond))

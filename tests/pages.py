@@ -8,7 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    path.relative_to(ROOT).as_posix() for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+    path.relative_to(ROOT).as_posix()
+    for path in sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
+    )
 ]
 
 
@@ -18,7 +21,9 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The arguments of every `cclk` command in the shell blocks of a page, with shell arrays expanded."""
+    """The arguments of every `cclk` command in the shell blocks of a page, with shell arrays
+    expanded.
+    """
     arrays: dict[str, list[str]] = {}
     found = []
     for line in "\n".join(blocks(text, "sh")).splitlines():

@@ -1,4 +1,6 @@
-"""One rule says what a column is, wherever it comes from: CSV, Parquet, .npz, data frames, mappings and the estimator."""
+"""One rule says what a column is, wherever it comes from: CSV, Parquet, .npz, data frames,
+mappings and the estimator.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from cclk import data
+from cclk import datasets
 from cclk.columns import Column, kind_of
 from cclk.condition import infer_condition
 from cclk.estimator import _condition
@@ -39,17 +41,23 @@ COLUMNS: dict[str, tuple[Any, str]] = {
 
 def csv(values: Any, folder: Path) -> Column:
     pd.DataFrame({"z": values, "x": ROWS * 0.1}).to_csv(folder / "t.csv", index=False)
-    return data.load(str(folder / "t.csv"), features="x", condition="z").columns[0]
+    return datasets.load(str(folder / "t.csv"), features="x", condition="z").columns[0]
 
 
 def parquet(values: Any, folder: Path) -> Column:
     pa.parquet.write_table(pa.table({"z": values, "x": ROWS * 0.1}), folder / "t.parquet")
-    return data.load(str(folder / "t.parquet"), features="x", condition="z").columns[0]
+    return datasets.load(str(folder / "t.parquet"), features="x", condition="z").columns[0]
 
 
 def npz(values: Any, folder: Path) -> Column:
-    np.savez(folder / "t.npz", x=ROWS[:, None] * 0.1, y=ROWS % 2, condition=values, condition_names=np.array(["z"]))
-    return data.load(str(folder / "t.npz")).columns[0]
+    np.savez(
+        folder / "t.npz",
+        x=ROWS[:, None] * 0.1,
+        y=ROWS % 2,
+        condition=values,
+        condition_names=np.array(["z"]),
+    )
+    return datasets.load(str(folder / "t.npz")).columns[0]
 
 
 SOURCES: dict[str, Callable[[Any, Path], Column]] = {
@@ -69,7 +77,9 @@ def test_every_source_has_the_same_rule(column: str, source: str, tmp_path: Path
     found = SOURCES[source](values, tmp_path)
     assert (found.name, found.kind, found.kernel) == ("z", kind, "")
     if kind == "categorical" and column != "truth values":
-        names = {str(int(value)) if isinstance(value, float) else str(value) for value in values.tolist()}
+        names = {
+            str(int(value)) if isinstance(value, float) else str(value) for value in values.tolist()
+        }
         assert set(found.categories) == names, "categories have their names"
     assert found.width == (3 if kind == "attributes" else 1)
     if kind == "attributes":
@@ -82,15 +92,26 @@ def test_dates_are_numbers(source: str, tmp_path: Path) -> None:
 
 
 def test_declared_categories_are_categories() -> None:
-    frame = pd.DataFrame({"year": pd.Series(1990 + ROWS % 30, dtype="category"), "known": pd.array(ROWS % 2 == 0, "boolean")})
-    assert [column.kind for column in infer_condition(frame).columns] == ["categorical", "categorical"]
+    frame = pd.DataFrame(
+        {
+            "year": pd.Series(1990 + ROWS % 30, dtype="category"),
+            "known": pd.array(ROWS % 2 == 0, "boolean"),
+        }
+    )
+    assert [column.kind for column in infer_condition(frame).columns] == [
+        "categorical",
+        "categorical",
+    ]
 
 
 def test_vectors() -> None:
     assert kind_of(np.array([[0.0, 1.0], [1.0, 1.0]])) == "attributes"
     assert kind_of(np.array([[0.0, 1.5], [1.0, 1.0]])) == "embedding"
     assert infer_condition(np.zeros((N, 4))).columns == (Column("condition", "continuous", 4),)
-    assert [column.kind for column in infer_condition(np.stack([ROWS, ROWS % 2], 1)).columns] == ["continuous", "categorical"]
+    assert [column.kind for column in infer_condition(np.stack([ROWS, ROWS % 2], 1)).columns] == [
+        "continuous",
+        "categorical",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,5 +121,7 @@ def test_vectors() -> None:
         ("colordigits", {"segments": True}, Column("segments", "continuous", 7, tuple("abcdefg"))),
     ],
 )
-def test_named_datasets_keep_their_kinds(name: str, options: dict[str, Any], column: Column) -> None:
-    assert data.load(name, **options).columns == (column,)
+def test_named_datasets_keep_their_kinds(
+    name: str, options: dict[str, Any], column: Column
+) -> None:
+    assert datasets.load(name, **options).columns == (column,)

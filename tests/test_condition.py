@@ -1,4 +1,6 @@
-"""Conditions straight from lists, arrays and data frames: what each column is, and codes that agree between batches."""
+"""Conditions straight from lists, arrays and data frames: what each column is, and codes that
+agree between batches.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ TEXTS = {
     "mapping": {"site": SITES.tolist()},
     "series": pd.Series(SITES, name="site"),
     "string series": pd.Series(SITES, name="site", dtype="string"),
-    "categorical series": pd.Series(SITES, dtype=pd.CategoricalDtype(["Rome", "Oslo", "Bonn", "Lyon"])),
+    "categorical series": pd.Series(
+        SITES, dtype=pd.CategoricalDtype(["Rome", "Oslo", "Bonn", "Lyon"])
+    ),
     "frame": pd.DataFrame({"site": SITES}),
     "other frame": Frame(site=SITES.tolist()),
     "one column": SITES[:, None],
@@ -53,16 +57,25 @@ TEXTS = {
 def test_text_is_categories(form: str) -> None:
     torch.testing.assert_close(cclk.FairCCLK(kernels.Delta())(X, Y, TEXTS[form]), EXPECTED)
     name = "site" if form in ("mapping", "series", "string series", "frame", "other frame") else ""
-    assert [(column.name, column.kind) for column in as_condition(TEXTS[form]).columns] == [(name, "categorical")]
+    assert [(column.name, column.kind) for column in as_condition(TEXTS[form]).columns] == [
+        (name, "categorical")
+    ]
 
 
-@pytest.mark.parametrize("kernel", [kernels.RBF, kernels.Laplacian, kernels.Linear, kernels.Cosine, kernels.Polynomial])
+@pytest.mark.parametrize(
+    "kernel", [kernels.RBF, kernels.Laplacian, kernels.Linear, kernels.Cosine, kernels.Polynomial]
+)
 def test_text_has_no_distance(kernel: Any) -> None:
-    with pytest.raises(ValueError, match=r"needs numbers, but condition column 'site' holds categories: use Delta\('site'\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"needs numbers, but condition column 'site' holds categories: use Delta\('site'\)",
+    ):
         cclk.FairCCLK(kernel())(X, Y, {"site": SITES})
     frame = pd.DataFrame({"age": np.arange(N), "site": SITES})
     with pytest.raises(ValueError, match=r"^RBF\('site', .*use Delta\('site'\)"):
-        cclk.FairCCLK(kernels.RBF("age", length_scale=1) * kernels.RBF("site", length_scale=1))(X, Y, frame)
+        cclk.FairCCLK(kernels.RBF("age", length_scale=1) * kernels.RBF("site", length_scale=1))(
+            X, Y, frame
+        )
     mixed = kernels.Delta("site") * kernels.RBF("age", length_scale=5.0) + 1
     assert cclk.FairCCLK(mixed)(X, Y, frame).isfinite()
 
@@ -82,22 +95,44 @@ def test_columns_of_a_data_frame() -> None:
         }
     )
     found = as_condition(frame)
-    kinds = ["continuous", "continuous", "categorical", "categorical", "categorical", "continuous", "continuous", "categorical"]
+    kinds = [
+        "continuous",
+        "continuous",
+        "categorical",
+        "categorical",
+        "categorical",
+        "continuous",
+        "continuous",
+        "categorical",
+    ]
     assert [(column.name, column.kind, column.width) for column in found.columns] == [
         (name, kind, 1) for name, kind in zip(frame, kinds, strict=True)
     ]
     assert found.select("born")[:, 0].tolist() == [19844 + row / 2 for row in range(N)]
-    assert found.select("there")[:, 0].tolist() == pytest.approx([19844 + row / 2 - 1 / 12 for row in range(N)])
+    assert found.select("there")[:, 0].tolist() == pytest.approx(
+        [19844 + row / 2 - 1 / 12 for row in range(N)]
+    )
     assert found.select("age")[:, 0].tolist() == list(range(20, 20 + N))
     assert found.select("dose")[:, 0].tolist() == [row / 2 for row in range(N)]
-    assert found.select("ill")[:, 0].tolist() == found.select("known")[:, 0].tolist() == [1, 0] * (N // 2)
-    assert kernels.RBF("ill", length_scale=1.0)(frame).shape == (N, N), "two values have one distance"
+    assert (
+        found.select("ill")[:, 0].tolist()
+        == found.select("known")[:, 0].tolist()
+        == [1, 0] * (N // 2)
+    )
+    assert kernels.RBF("ill", length_scale=1.0)(frame).shape == (
+        N,
+        N,
+    ), "two values have one distance"
 
 
 @pytest.mark.parametrize(
-    "days", [np.array(["2024-05-01", "2024-05-02"], "datetime64[D]"), [date(2024, 5, 1), date(2024, 5, 2)],
-             [datetime(2024, 5, 1), datetime(2024, 5, 2, tzinfo=UTC)]],
-)  # fmt: skip
+    "days",
+    [
+        np.array(["2024-05-01", "2024-05-02"], "datetime64[D]"),
+        [date(2024, 5, 1), date(2024, 5, 2)],
+        [datetime(2024, 5, 1), datetime(2024, 5, 2, tzinfo=UTC)],
+    ],
+)
 def test_dates_are_days(days: Any) -> None:
     assert as_condition(days).values[:, 0].tolist() == [19844, 19845]
 
@@ -111,16 +146,31 @@ def test_categories_agree_between_batch_support_and_calls() -> None:
         rest = torch.from_numpy(np.flatnonzero(first == GROUPS))
         rest = torch.cat([rest, rows[:5]])
         found = loss(
-            X[rows], Y[rows], pd.DataFrame({"site": names[GROUPS[rows]]}), support=(Y[rest], {"site": names[GROUPS[rest]].tolist()})
+            X[rows],
+            Y[rows],
+            pd.DataFrame({"site": names[GROUPS[rows]]}),
+            support=(Y[rest], {"site": names[GROUPS[rest]].tolist()}),
         )
-        torch.testing.assert_close(found, reference(X[rows], Y[rows], codes[rows], support=(Y[rest], codes[rest])))
-    with pytest.raises(ValueError, match=r"condition\['site'\] holds text in one table and numbers in the other"):
+        torch.testing.assert_close(
+            found, reference(X[rows], Y[rows], codes[rows], support=(Y[rest], codes[rest]))
+        )
+    with pytest.raises(
+        ValueError, match=r"condition\['site'\] holds text in one table and numbers in the other"
+    ):
         loss(X, Y, {"site": SITES}, support=(Y, {"site": GROUPS}))
 
 
 def test_codes_do_not_depend_on_the_process() -> None:
-    code = "from cclk.condition import as_condition; print(as_condition(['Oslo', 'Bonn', 'é']).values[:, 0].tolist())"
-    printed = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2)}
+    code = (
+        "from cclk.condition import as_condition; print(as_condition(['Oslo', 'Bonn',"
+        " 'é']).values[:, 0].tolist())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
     assert printed == {f"{as_condition(['Oslo', 'Bonn', 'é']).values[:, 0].tolist()}\n"}
 
 
@@ -132,9 +182,18 @@ def test_clusters_may_be_text() -> None:
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        (pd.DataFrame({"site": [None, *SITES[1:]]}), r"^condition\['site'\] has missing values: drop or impute them"),
-        (pd.DataFrame({"dose": pd.array([None, *range(1, N)], "Int64")}), r"^condition\['dose'\] has .*: drop or impute them"),
-        (pd.DataFrame({"born": [pd.NaT, *pd.date_range("2024-05-01", periods=N - 1)]}), r"^condition\['born'\] has 1 values that are NaN"),
+        (
+            pd.DataFrame({"site": [None, *SITES[1:]]}),
+            r"^condition\['site'\] has missing values: drop or impute them",
+        ),
+        (
+            pd.DataFrame({"dose": pd.array([None, *range(1, N)], "Int64")}),
+            r"^condition\['dose'\] has .*: drop or impute them",
+        ),
+        (
+            pd.DataFrame({"born": [pd.NaT, *pd.date_range("2024-05-01", periods=N - 1)]}),
+            r"^condition\['born'\] has 1 values that are NaN",
+        ),
         (
             pd.DataFrame({"stay": pd.to_timedelta([1] * N, "h")}),
             r"^condition\['stay'\] holds values that are not numbers \(dtype timedelta",
@@ -150,7 +209,10 @@ def test_mistakes_are_named(condition: Any, message: str) -> None:
 
 
 def test_pandas_is_not_imported() -> None:
-    code = "import sys, cclk.condition; cclk.condition.as_condition(['a', 'b']); assert 'pandas' not in sys.modules"
+    code = (
+        "import sys, cclk.condition; cclk.condition.as_condition(['a', 'b']); assert 'pandas' not"
+        " in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -162,7 +224,10 @@ def test_a_kernel_for_a_data_frame() -> None:
     assert cclk.FairCCLK(kernel)(X, Y, frame).isfinite()
     assert repr(kernels.for_condition(frame["age"])) == "RBF('age', length_scale='auto')"
     assert repr(kernels.for_condition(SITES)) == "Delta()"
-    with pytest.raises(ValueError, match="condition has 2 columns without names: pass a data frame or a mapping of names"):
+    with pytest.raises(
+        ValueError,
+        match="condition has 2 columns without names: pass a data frame or a mapping of names",
+    ):
         kernels.for_condition(np.stack([GROUPS, GROUPS], 1))
 
 

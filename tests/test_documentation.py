@@ -1,4 +1,6 @@
-"""The documentation shows what was measured, its links lead somewhere, and its code and commands work."""
+"""The documentation shows what was measured, its links lead somewhere, and its code and commands
+work.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from cclk.cli.main import app
 from cclk.training.settings import load
 
 README = (ROOT / "README.md").read_text()
-BRITISH = re.compile(r"colour|grey|neighbour|behaviour|licence|\w+(?:ard|mal|ion|ori|tim)is(?:e|ed|ation|er)\b", re.IGNORECASE)
+BRITISH = re.compile(
+    r"color|gray|neighbor|behavior|license|\w+(?:ard|mal|ion|ori|tim)is(?:e|ed|ation|er)\b",
+    re.IGNORECASE,
+)
 GENERATED = ("docs/results.md", *(f"docs/reference/{name}" for name in reference.pages()))
 """Pages whose words come from the code or from committed results."""
 LOOP = "docs/tutorials/own-loop.md"
@@ -24,7 +29,9 @@ LOOP = "docs/tutorials/own-loop.md"
 
 def words(text: str) -> int:
     """The number of words outside of code, tables, comments, link targets and images."""
-    text = re.sub(r"```.*?```|<!--.*?-->|^\|.*?$|!\[.*?\]\(.*?\)", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"```.*?```|<!--.*?-->|^\|.*?$|!\[.*?\]\(.*?\)", "", text, flags=re.DOTALL | re.MULTILINE
+    )
     return len(re.findall(r"\w[\w'-]*", re.sub(r"\]\(.*?\)", "]", text)))
 
 
@@ -51,7 +58,11 @@ def test_the_readmes_figure_matches_the_result() -> None:
 
 
 def test_every_table_is_on_a_page() -> None:
-    shown = {name for page in tables.PAGES for name in re.findall(r"<!-- table ([\w-]+) -->", (ROOT / page).read_text())}
+    shown = {
+        name
+        for page in tables.PAGES
+        for name in re.findall(r"<!-- table ([\w-]+) -->", (ROOT / page).read_text())
+    }
     assert shown == set(tables.TABLES)
 
 
@@ -64,7 +75,9 @@ def test_the_results_page_matches_the_results(tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     page.write_text((ROOT / "docs" / "results.md").read_text())
     results(ROOT / "results", out=page, quiet=True)
-    assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run cclk results --out docs/results.md"
+    assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), (
+        "run cclk results --out docs/results.md"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -86,7 +99,7 @@ def test_every_page_is_in_the_index() -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in GENERATED])
 def test_spelling_is_american(page: str) -> None:
-    text = (ROOT / page).read_text().replace("--grey", "")
+    text = (ROOT / page).read_text().replace("--gray", "")
     assert not BRITISH.findall(text)
 
 
@@ -99,8 +112,17 @@ def test_the_readmes_example_is_short() -> None:
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in (*GENERATED, LOOP) and blocks((ROOT / page).read_text(), "python")])
-def test_code_runs(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for page in PAGES
+        if page not in (*GENERATED, LOOP) and blocks((ROOT / page).read_text(), "python")
+    ],
+)
+def test_code_runs(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(ROOT)
     code = "\n".join(blocks((ROOT / page).read_text(), "python")).replace("steps=1000", "steps=5")
     exec(compile(code, page, "exec"), {"__name__": page})
@@ -111,12 +133,18 @@ def test_code_runs(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_the_tutorial_removes_the_age(capsys: pytest.CaptureFixture[str]) -> None:
     code = "\n".join(blocks((ROOT / LOOP).read_text(), "python"))
     exec(compile(code, LOOP, "exec"), {"__name__": LOOP})
-    plain, fair = [list(map(float, re.findall(r"\d\.\d\d", line))) for line in capsys.readouterr().out.splitlines()[-2:]]
+    plain, fair = [
+        list(map(float, re.findall(r"\d\.\d\d", line)))
+        for line in capsys.readouterr().out.splitlines()[-2:]
+    ]
     assert fair[0] < 0.1 < 0.5 < plain[0], "the age"
     assert fair[1] > plain[1], "the content"
 
 
-@pytest.mark.parametrize(("page", "command"), [(page, one) for page in PAGES for one in commands((ROOT / page).read_text())])
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [(page, one) for page in PAGES for one in commands((ROOT / page).read_text())],
+)
 def test_commands_are_understood(page: str, command: list[str]) -> None:
     """Every command parses, and its settings are valid."""
     function, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)

@@ -41,12 +41,21 @@ def test_what_is_sensitive_goes_and_the_rest_stays(people: tuple[np.ndarray, ...
     x, age, kind = people
     # A narrow last layer: a wide one has room for what the head forgets.
     settings: dict[str, Any] = {
-        "steps": 600, "batch_size": 128, "encoder_options": {"hidden": [32, 8]}, "lr": 1e-2, "temperature": 0.5, "weight_decay": 0.1,
-    }  # fmt: skip
+        "steps": 600,
+        "batch_size": 128,
+        "encoder_options": {"hidden": [32, 8]},
+        "lr": 1e-2,
+        "temperature": 0.5,
+        "weight_decay": 0.1,
+    }
 
     def measured(features: np.ndarray) -> tuple[float, float]:
         train, test = slice(0, 400), slice(400, 600)
-        right = LogisticRegression(max_iter=1000).fit(features[train], kind[train]).score(features[test], kind[test])
+        right = (
+            LogisticRegression(max_iter=1000)
+            .fit(features[train], kind[train])
+            .score(features[test], kind[test])
+        )
         leak = Ridge().fit(features[train], age[train]).score(features[test], age[test])
         return right, leak
 
@@ -60,9 +69,13 @@ def test_what_is_sensitive_goes_and_the_rest_stays(people: tuple[np.ndarray, ...
 def test_in_a_pipeline_and_a_grid_search(people: tuple[np.ndarray, ...]) -> None:
     x, _, kind = people
     pipeline = make_pipeline(cclk.ConditionalEncoder(**QUICK), LogisticRegression())
-    search = GridSearchCV(pipeline, {"conditionalencoder__temperature": [0.1, 0.5]}, cv=2).fit(x[:80], kind[:80])
+    search = GridSearchCV(pipeline, {"conditionalencoder__temperature": [0.1, 0.5]}, cv=2).fit(
+        x[:80], kind[:80]
+    )
     assert search.best_params_["conditionalencoder__temperature"] in (0.1, 0.5)
-    assert list(pipeline[:1].fit(x[:80]).get_feature_names_out()) == [f"conditionalencoder{number}" for number in range(8)]
+    assert list(pipeline[:1].fit(x[:80]).get_feature_names_out()) == [
+        f"conditionalencoder{number}" for number in range(8)
+    ]
 
 
 class Frame:
@@ -79,19 +92,36 @@ class Frame:
 def test_conditions_of_every_form(people: tuple[np.ndarray, ...]) -> None:
     x, age, kind = people
     site = np.array(["Oslo", "Bonn", "Rome"])[np.arange(600) % 3]
-    for condition in (age, age[:, None], kind, site, np.column_stack([age, age]), {"age": age, "site": site}, Frame(age=age, site=site)):
+    for condition in (
+        age,
+        age[:, None],
+        kind,
+        site,
+        np.column_stack([age, age]),
+        {"age": age, "site": site},
+        Frame(age=age, site=site),
+    ):
         encoder = cclk.ConditionalEncoder(**QUICK).fit(x, condition=condition)
         assert encoder.settings_.method == "weaksup-cclk"
-        assert cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=condition).settings_.method == "fair-cclk"
+        assert (
+            cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=condition).settings_.method
+            == "fair-cclk"
+        )
     assert cclk.ConditionalEncoder("hardneg", **QUICK).fit(x).settings_.method == "hardneg-cclk"
 
 
 def test_data_frames(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
     x, age, _ = people
-    table = pd.DataFrame(x, columns=[f"sensor {number}" for number in range(9)], index=np.arange(600)[::-1])
-    encoder = cclk.ConditionalEncoder(**QUICK).fit(table, sensitive_features=pd.Series(age, index=table.index, name="age"))
+    table = pd.DataFrame(
+        x, columns=[f"sensor {number}" for number in range(9)], index=np.arange(600)[::-1]
+    )
+    encoder = cclk.ConditionalEncoder(**QUICK).fit(
+        table, sensitive_features=pd.Series(age, index=table.index, name="age")
+    )
     features = encoder.transform(table)
-    np.testing.assert_array_equal(features, cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=age).transform(x))
+    np.testing.assert_array_equal(
+        features, cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=age).transform(x)
+    )
     assert list(encoder.feature_names_in_) == list(table.columns)
     encoder.save(tmp_path / "e.safetensors")
     for fitted in (encoder, cclk.ConditionalEncoder.load(tmp_path / "e.safetensors")):
@@ -100,7 +130,11 @@ def test_data_frames(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="sensor 8"):
             fitted.transform(table.drop(columns="sensor 8"))
     named = encoder.set_output(transform="pandas").transform(table)
-    assert list(named.columns) == list(encoder.get_feature_names_out()) == [f"conditionalencoder{number}" for number in range(8)]
+    assert (
+        list(named.columns)
+        == list(encoder.get_feature_names_out())
+        == [f"conditionalencoder{number}" for number in range(8)]
+    )
     assert named.index.equals(table.index)
     np.testing.assert_array_equal(named, features)
 
@@ -109,21 +143,41 @@ def test_sensitive_features_in_a_data_frame(people: tuple[np.ndarray, ...]) -> N
     from cclk.estimator import _condition
 
     x, age, _ = people
-    site = pd.Categorical(np.array(["Oslo", "Bonn", "Rome"])[np.arange(600) % 3], categories=["Rome", "Oslo", "Bonn"])
+    site = pd.Categorical(
+        np.array(["Oslo", "Bonn", "Rome"])[np.arange(600) % 3], categories=["Rome", "Oslo", "Bonn"]
+    )
     frame = pd.DataFrame(
-        {"age": age, "site": site, "town": pd.Series(list(site), dtype="string"), "visits": pd.array([1, 2] * 300, "Int64")}
+        {
+            "age": age,
+            "site": site,
+            "town": pd.Series(list(site), dtype="string"),
+            "visits": pd.array([1, 2] * 300, "Int64"),
+        }
     )
     found = _condition(frame, 600)
     assert [(column.name, column.kind) for column in found.columns] == [
-        ("age", "continuous"), ("site", "categorical"), ("town", "categorical"), ("visits", "categorical"),
-    ]  # fmt: skip
+        ("age", "continuous"),
+        ("site", "categorical"),
+        ("town", "categorical"),
+        ("visits", "categorical"),
+    ]
     np.testing.assert_array_equal(found.values[:, 1], [1, 0, 2] * 200)
-    fitted = cclk.ConditionalEncoder(**QUICK).fit(pd.DataFrame(x, columns=list("abcdefghi")), sensitive_features=frame)
+    fitted = cclk.ConditionalEncoder(**QUICK).fit(
+        pd.DataFrame(x, columns=list("abcdefghi")), sensitive_features=frame
+    )
     assert fitted.settings_.method == "fair-cclk"
-    for missing in (*(frame[name].where(age > 50) for name in frame), frame["town"].astype(object).where(age > 50, pd.NA)):
-        with pytest.raises(ValueError, match=rf"condition\['{missing.name}'\] has .*: drop or impute them"):
+    for missing in (
+        *(frame[name].where(age > 50) for name in frame),
+        frame["town"].astype(object).where(age > 50, pd.NA),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"condition\['{missing.name}'\] has .*: drop or impute them"
+        ):
             _condition(missing.to_frame(), 600)
-    with pytest.raises(ValueError, match=r"condition\['stay'\] holds values that are not numbers \(dtype timedelta64"):
+    with pytest.raises(
+        ValueError,
+        match=r"condition\['stay'\] holds values that are not numbers \(dtype timedelta64",
+    ):
         _condition(pd.DataFrame({"stay": pd.to_timedelta([1] * 600, "h")}), 600)
 
 
@@ -132,7 +186,13 @@ def test_dates_are_days() -> None:
 
     texts = [f"2024-05-{1 + day:02d}T12:00:00" for day in range(30)]
     moments = pd.to_datetime(pd.Series(texts))
-    for born in (texts, np.array(texts, "datetime64[ns]"), moments, moments.dt.tz_localize("UTC"), pd.array(texts, "string")):
+    for born in (
+        texts,
+        np.array(texts, "datetime64[ns]"),
+        moments,
+        moments.dt.tz_localize("UTC"),
+        pd.array(texts, "string"),
+    ):
         found = _condition({"born": born}, 30)
         assert [column.kind for column in found.columns] == ["continuous"]
         assert found.values[:, 0].tolist() == [19844.5 + day for day in range(30)]
@@ -151,30 +211,43 @@ def test_every_column_is_taken_for_what_it_is(people: tuple[np.ndarray, ...]) ->
 
     age, flag, site = np.arange(60), np.arange(60) % 2, np.array(["a", "b"])[np.arange(60) % 2]
     assert kinds(np.stack([age, flag], axis=1)) == ["continuous", "categorical"]
-    assert kinds([[str(a), s] for a, s in zip(age, site, strict=True)]) == ["continuous", "categorical"]
+    assert kinds([[str(a), s] for a, s in zip(age, site, strict=True)]) == [
+        "continuous",
+        "categorical",
+    ]
     assert kinds(np.array([age, site], dtype=object).T) == ["continuous", "categorical"]
     with pytest.raises(ValueError, match="condition has missing values"):
         kinds(np.array([None, *site[1:]], dtype=object))
 
 
-def test_saved_after_a_search_and_refitted_on_another_kind(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+def test_saved_after_a_search_and_refitted_on_another_kind(
+    people: tuple[np.ndarray, ...], tmp_path: Path
+) -> None:
     x, _, _ = people
-    pictures = np.random.default_rng(0).integers(0, 256, (20, 1, 32, 32), dtype=np.uint8)
-    encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=np.int64(1), batch_size=16).fit(pictures)
+    images = np.random.default_rng(0).integers(0, 256, (20, 1, 32, 32), dtype=np.uint8)
+    encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=np.int64(1), batch_size=16).fit(
+        images
+    )
     encoder.set_params(encoder="mlp", encoder_options={"hidden": [8]}).fit(x)
     encoder.save(tmp_path / "e.safetensors")
-    np.testing.assert_array_equal(cclk.ConditionalEncoder.load(tmp_path / "e.safetensors").transform(x), encoder.transform(x))
+    np.testing.assert_array_equal(
+        cclk.ConditionalEncoder.load(tmp_path / "e.safetensors").transform(x), encoder.transform(x)
+    )
 
 
-def test_pictures(tmp_path: Path) -> None:
-    pictures = np.random.default_rng(0).integers(0, 256, (40, 1, 32, 32), dtype=np.uint8)
-    encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=2, batch_size=16).fit(pictures, sensitive_features=pictures.mean((1, 2, 3)))
-    features = encoder.transform(pictures)
+def test_images(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 1, 32, 32), dtype=np.uint8)
+    encoder = cclk.ConditionalEncoder(encoder="lenet5", steps=2, batch_size=16).fit(
+        images, sensitive_features=images.mean((1, 2, 3))
+    )
+    features = encoder.transform(images)
     assert features.shape == (40, 84)
     encoder.save(tmp_path / "e.safetensors")
-    np.testing.assert_array_equal(cclk.ConditionalEncoder.load(tmp_path / "e.safetensors").transform(pictures), features)
+    np.testing.assert_array_equal(
+        cclk.ConditionalEncoder.load(tmp_path / "e.safetensors").transform(images), features
+    )
     with pytest.raises(ValueError, match="have the shape"):
-        encoder.transform(pictures[:, :, :16])
+        encoder.transform(images[:, :, :16])
 
 
 def test_saved_and_loaded(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:

@@ -27,8 +27,12 @@ def test_a_file_has_the_rights_the_user_gives(umask: int, mode: int, tmp_path: P
     assert stat.S_IMODE((tmp_path / "weights").stat().st_mode) == mode
 
 
-def test_the_rights_of_other_threads_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process has one umask: to look at it is to change it for a moment, in which a thread may make a file that anybody may write."""
+def test_the_rights_of_other_threads_files_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process has one umask: to look at it is to change it for a moment, in which a thread may
+    make a file that anybody may write.
+    """
 
     def refuse(mask: int) -> int:
         raise AssertionError(f"umask was set to {mask:o}")
@@ -58,11 +62,18 @@ def test_equal_tensors_and_metadata_are_equal_files(tmp_path: Path) -> None:
         "half": torch.ones(3, dtype=torch.bfloat16),
         "none": torch.empty(0),
     }
-    metadata = {name: f"the {name}: “quoted”\n" for name in ("settings", "kernel", "shape", "inputs", "version")}
+    metadata = {
+        name: f"the {name}: “quoted”\n"
+        for name in ("settings", "kernel", "shape", "inputs", "version")
+    }
     written = set()
-    for attempt in range(8):  # the library alone would order the metadata in another way nearly every time
+    for attempt in range(
+        8
+    ):  # the library alone would order the metadata in another way nearly every time
         path = tmp_path / f"{attempt}.safetensors"
-        turned = (dict(reversed(given.items())) if attempt % 2 else given for given in (tensors, metadata))
+        turned = (
+            dict(reversed(given.items())) if attempt % 2 else given for given in (tensors, metadata)
+        )
         write_tensors(path, *turned)  # type: ignore[arg-type]
         written.add(path.read_bytes())
     assert len(written) == 1
@@ -70,7 +81,10 @@ def test_equal_tensors_and_metadata_are_equal_files(tmp_path: Path) -> None:
     assert told == metadata
     for read in (found, load_file(path)):
         assert read.keys() == tensors.keys()
-        assert all(read[name].dtype == value.dtype and torch.equal(read[name], value) for name, value in tensors.items())
+        assert all(
+            read[name].dtype == value.dtype and torch.equal(read[name], value)
+            for name, value in tensors.items()
+        )
     assert (8 + int.from_bytes(path.read_bytes()[:8], "little")) % 8 == 0, "values are aligned"
 
 

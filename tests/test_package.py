@@ -10,17 +10,34 @@ import pytest
 
 
 def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def test_import_is_light() -> None:
     """Little more than torch itself: nothing that only training, data or reports need."""
     use = "import cclk; [getattr(cclk, name) for name in cclk.__all__]"
-    code = f"import torch, time, sys; t = time.perf_counter(); {use}; print(time.perf_counter() - t, *sys.modules)"
+    code = (
+        f"import torch, time, sys; t = time.perf_counter(); {use}; print(time.perf_counter() - t,"
+        " *sys.modules)"
+    )
     tries = [run(code).split() for _ in range(3)]  # the machine may be busy with other tests
     assert min(float(seconds) for seconds, *_ in tries) < 0.3
     modules = tries[0][1:]
-    heavy = {"sklearn", "scipy", "PIL", "pandas", "pyarrow", "matplotlib", "plotly", "pydantic", "lightning_fabric", "cyclopts", "rich"}
+    heavy = {
+        "sklearn",
+        "scipy",
+        "PIL",
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "plotly",
+        "pydantic",
+        "lightning_fabric",
+        "cyclopts",
+        "rich",
+    }
     assert not heavy & set(modules)
 
 
@@ -28,24 +45,59 @@ def test_public_names() -> None:
     import cclk
 
     assert set(cclk.__all__) >= {
-        "InfoNCE", "WeaklySupCCLK", "FairCCLK", "HardNegCCLK", "HardNegInfoNCE", "WeaklySupInfoNCE", "FairInfoNCE",
-        "kernels", "conditional_weights", "diagnose",
-    }  # fmt: skip
+        "InfoNCE",
+        "WeaklySupCCLK",
+        "FairCCLK",
+        "HardNegCCLK",
+        "HardNegInfoNCE",
+        "WeaklySupInfoNCE",
+        "FairInfoNCE",
+        "kernels",
+        "conditional_weights",
+        "diagnose",
+    }
     assert all(hasattr(cclk, name) for name in cclk.__all__)
     assert cclk.__version__
 
 
 def test_names_are_imported_when_they_are_used() -> None:
-    assert run("import sys, cclk; print('torch' in sys.modules, cclk.__version__ != '')") == "False True\n"
+    assert (
+        run("import sys, cclk; print('torch' in sys.modules, cclk.__version__ != '')")
+        == "False True\n"
+    )
     assert run("import cclk; print(cclk.kernels.RBF(length_scale=2.0))").startswith("RBF(")
-    assert run("import cclk; print(cclk.functional.info_nce.__name__, cclk.ConditionalEncoder.__name__)") == "info_nce ConditionalEncoder\n"
-    assert run("import cclk; print(cclk.losses.FairCCLK is cclk.FairCCLK, cclk.operator.diagnose is cclk.diagnose)") == "True True\n"
-    assert run("from cclk import *; print(FairCCLK.__name__, kernels.RBF.__name__)") == "FairCCLK RBF\n"
-    assert run("import cclk; print({*cclk.__all__, 'ConditionalEncoder', '__version__'} <= {*dir(cclk)})") == "True\n"
+    assert (
+        run(
+            "import cclk; print(cclk.functional.info_nce.__name__,"
+            " cclk.ConditionalEncoder.__name__)"
+        )
+        == "info_nce ConditionalEncoder\n"
+    )
+    assert (
+        run(
+            "import cclk; print(cclk.losses.FairCCLK is cclk.FairCCLK, cclk.operator.diagnose is"
+            " cclk.diagnose)"
+        )
+        == "True True\n"
+    )
+    assert (
+        run("from cclk import *; print(FairCCLK.__name__, kernels.RBF.__name__)")
+        == "FairCCLK RBF\n"
+    )
+    assert (
+        run(
+            "import cclk; print({*cclk.__all__, 'ConditionalEncoder', '__version__'} <="
+            " {*dir(cclk)})"
+        )
+        == "True\n"
+    )
     assert run("import cclk; print(hasattr(cclk, 'FairCLK'))") == "False\n"
 
 
-@pytest.mark.parametrize("start", [["-m", "cclk"], ["-c", "import sys; from cclk.cli.start import main; sys.exit(main())"]])
+@pytest.mark.parametrize(
+    "start",
+    [["-m", "cclk"], ["-c", "import sys; from cclk.cli.start import main; sys.exit(main())"]],
+)
 def test_the_version_is_told_at_once(start: list[str]) -> None:
     """In CPU seconds, which other tests run beside it hardly change."""
     import cclk
@@ -53,7 +105,9 @@ def test_the_version_is_told_at_once(start: list[str]) -> None:
     seconds = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, *start, "--version"], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, *start, "--version"], check=True, capture_output=True, text=True
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert (done.stdout, done.stderr) == (f"{cclk.__version__}\n", "")

@@ -1,6 +1,8 @@
-"""Conditional contrastive learning with kernels: tell a representation what to use, what to ignore, what to find hard.
+"""Conditional contrastive learning with kernels: tell a representation what to use, what to
+ignore, what to find hard.
 
-Names are imported when they are first used, so that `cclk --version` and `cclk train --help` do not wait for torch.
+Names are imported when they are first used, so that `cclk --version` and `cclk train --help` do not
+wait for torch.
 """
 
 from __future__ import annotations
@@ -15,17 +17,25 @@ if TYPE_CHECKING:
     from cclk import condition as condition
     from cclk import functional, kernels
     from cclk import losses as losses
-    from cclk import notices as notices
     from cclk import operator as operator
+    from cclk.errors import CclkWarning
     from cclk.estimator import ConditionalEncoder as ConditionalEncoder
-    from cclk.losses import FairCCLK, FairInfoNCE, HardNegCCLK, HardNegInfoNCE, InfoNCE, WeaklySupCCLK, WeaklySupInfoNCE
-    from cclk.notices import CclkWarning
+    from cclk.losses import (
+        FairCCLK,
+        FairInfoNCE,
+        HardNegCCLK,
+        HardNegInfoNCE,
+        InfoNCE,
+        WeaklySupCCLK,
+        WeaklySupInfoNCE,
+    )
     from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
     from cclk.training.trained import TrainedEncoder
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CclkError",
     "CclkWarning",
     "Diagnosis",
     "FairCCLK",
@@ -44,24 +54,35 @@ __all__ = [
 ]
 
 _HOMES = {
-    "losses": ("FairCCLK", "FairInfoNCE", "HardNegCCLK", "HardNegInfoNCE", "InfoNCE", "WeaklySupCCLK", "WeaklySupInfoNCE"),
+    "losses": (
+        "FairCCLK",
+        "FairInfoNCE",
+        "HardNegCCLK",
+        "HardNegInfoNCE",
+        "InfoNCE",
+        "WeaklySupCCLK",
+        "WeaklySupInfoNCE",
+    ),
     "operator": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
-    "notices": ("CclkWarning",),
+    "errors": ("CclkError", "CclkWarning"),
     # Not in __all__: it needs scikit-learn.
     "estimator": ("ConditionalEncoder",),
 }
 """The module of each public name."""
-_MODULES = ("condition", "functional", "kernels", "losses", "notices", "operator")
+_MODULES = ("condition", "functional", "kernels", "losses", "operator")
 """What `import cclk` alone makes available: the loss library."""
 
 
 def load(run: str | os.PathLike[str]) -> TrainedEncoder:
-    """The encoder of a finished run, in evaluation mode: uint8 images or vectors (n, ...) in, features (n, width) out.
+    """The encoder of a finished run, in evaluation mode: uint8 images or vectors (n, ...) in,
+    features (n, width) out.
 
-    It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition. Its method `embed` takes image paths,
-    PIL images, arrays of any size and data frames, and returns a NumPy array (n, width).
+    It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition. Its
+    method `embed` takes image paths, PIL images, arrays of any size and data frames, and returns a
+    NumPy array (n, width).
     """
-    # By name: the loss library does not know the training room, and is imported without what that needs.
+    # By name: the loss library does not know the training room, and is imported without what that
+    # needs.
     with needed_for("cclk.load"):
         trained = importlib.import_module("cclk.training.trained")
     encoder: TrainedEncoder = trained.load(run)
@@ -76,7 +97,9 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
         for module, names in _HOMES.items():
             if name in names:
                 with needed_for(name):
-                    value = globals()[name] = getattr(importlib.import_module(f"cclk.{module}"), name)
+                    value = globals()[name] = getattr(
+                        importlib.import_module(f"cclk.{module}"), name
+                    )
                 return value
         raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 

@@ -1,4 +1,5 @@
-"""ISO dates and date-times as numbers: days since 1970-01-01, with the time of day as a fraction. Without an offset it is UTC.
+"""ISO dates and date-times as numbers: days since 1970-01-01, with the time of day as a
+fraction. Without an offset it is UTC.
 
 >>> is_date("2024-05-01"), is_date("2024-05-01T18:30:00+02:00"), is_date("1 May 2024")
 (True, True, False)

@@ -1,7 +1,8 @@
 """Functions that `torch.compile` must not trace.
 
-The losses branch on values (shapes of groups, ranks, warnings) and write into views; fitting a length scale is a search. A
-compiled caller breaks its graph at such a function, runs it eagerly, and compiles the rest.
+The losses branch on values (shapes of groups, ranks, warnings) and write into views; fitting a
+length scale is a search. A compiled caller breaks its graph at such a function, runs it eagerly,
+and compiles the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ R = TypeVar("R")
 
 def eager(function: Callable[P, R]) -> Callable[P, R]:
     """Run a function eagerly, also when its caller is compiled."""
-    # torch.compiler.disable would import the compiler (1.7 s) on `import cclk`; this imports it when something is compiled.
+    # torch.compiler.disable would import the compiler (1.7 s) on `import cclk`; this imports it
+    # when something is compiled.
     untraced: Callable[P, R] = torch._compile._disable_dynamo(function)
 
     @functools.wraps(function)

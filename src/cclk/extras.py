@@ -17,14 +17,19 @@ def missing(purpose: str, module: str, extra: str = "train") -> str:
     """The message for a module that an extra of this package would install.
 
     >>> missing("reading tables", "pyarrow")
-    "reading tables needs the module pyarrow, which is not installed: run pip install '.[train]' in the source folder of cclk"
+    "reading tables needs the module pyarrow, which is not installed: run pip install '.[train]' in
+    the source folder of cclk"
     """
-    return f"{purpose} needs the module {module}, which is not installed: run pip install '.[{extra}]' in the source folder of cclk"
+    return (
+        f"{purpose} needs the module {module}, which is not installed: run pip install '.[{extra}]'"
+        " in the source folder of cclk"
+    )
 
 
 @contextmanager
 def needed_for(purpose: str, extra: str = "train") -> Iterator[None]:
-    """Imports of optional modules go in the body; the extra is the one in pyproject.toml that installs them.
+    """Imports of optional modules go in the body; the extra is the one in pyproject.toml that
+    installs them.
 
     Raises:
         MissingExtraError: if a module is not installed.

@@ -1,4 +1,6 @@
-"""Files are written whole or not at all: a crash, a signal or a full disk never leaves half of one in place of a good one."""
+"""Files are written whole or not at all: a crash, a signal or a full disk never leaves half of
+one in place of a good one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ T = TypeVar("T")
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a draft beside the file, make sure it is on the disk, then let it take the file's place.
+    """Let `write` fill a draft beside the file, make sure it is on the disk, then let it take
+    the file's place.
 
     Raises:
         OSError: if it could not be written; the file is as it was before.
@@ -29,13 +32,17 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
         draft.touch()
         rights = draft.stat().st_mode
         write(draft)
-        if draft.stat().st_mode != rights:  # some libraries make files that only their owner may read
+        if (
+            draft.stat().st_mode != rights
+        ):  # some libraries make files that only their owner may read
             draft.chmod(stat.S_IMODE(rights))
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
     except RuntimeError as error:  # what torch makes of a failed write
-        raise OSError(f"{path} could not be written: {str(error).strip().partition(chr(10))[0]}") from error
+        raise OSError(
+            f"{path} could not be written: {str(error).strip().partition(chr(10))[0]}"
+        ) from error
     except OSError as error:
         raise OSError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
@@ -60,19 +67,26 @@ def check_json(kind: TypeAdapter[T], tree: object) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}" if field else first["msg"]) from None
+        raise ValueError(
+            f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}" if field else first["msg"]
+        ) from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write a .safetensors file atomically, whose bytes depend on nothing but tensors and metadata.
 
-    The library writes metadata in the order of a hash map, which is another one in every process; here it is sorted.
+    The library writes metadata in the order of a hash map, which is another one in every process;
+    here it is sorted.
     """
     with needed_for("writing .safetensors files"):
         from safetensors.torch import save
 
-    content = memoryview(save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata)))
-    end = 8 + int.from_bytes(content[:8], "little")  # the file is the header's length in 8 bytes, the header as JSON, the values
+    content = memoryview(
+        save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata))
+    )
+    end = 8 + int.from_bytes(
+        content[:8], "little"
+    )  # the file is the header's length in 8 bytes, the header as JSON, the values
     header = json.loads(bytes(content[8:end]))
     header["__metadata__"] = dict(sorted(metadata.items()))
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -96,6 +110,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     try:
         with safe_open(path, framework="pt") as stored:
-            return {name: stored.get_tensor(name) for name in stored.keys()}, stored.metadata() or {}  # noqa: SIM118
+            names = stored.keys()
+            return {name: stored.get_tensor(name) for name in names}, stored.metadata() or {}
     except SafetensorError as error:
         raise OSError(str(error)) from error

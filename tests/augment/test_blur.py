@@ -24,14 +24,23 @@ def by_loop(image: Tensor, sigma: float, radius: int) -> Tensor:
             for i, wi in enumerate(weights):
                 for j, wj in enumerate(weights):
                     out[:, row, column] += (
-                        image[:, mirrored(row + i - radius, height), mirrored(column + j - radius, width)] * wi * wj / total**2
+                        image[
+                            :,
+                            mirrored(row + i - radius, height),
+                            mirrored(column + j - radius, width),
+                        ]
+                        * wi
+                        * wj
+                        / total**2
                     )
     return out
 
 
-def test_equals_the_loop_with_a_width_per_picture() -> None:
+def test_equals_the_loop_with_a_width_per_image() -> None:
     images, sigma = torch.rand(3, 2, 7, 6), torch.tensor([0.4, 1.0, 2.0])
-    wanted = torch.stack([by_loop(image, s, 2) for image, s in zip(images, sigma.tolist(), strict=True)])
+    wanted = torch.stack(
+        [by_loop(image, s, 2) for image, s in zip(images, sigma.tolist(), strict=True)]
+    )
     torch.testing.assert_close(gaussian_blur(images, sigma, radius=2), wanted)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from cclk.augment import PRESETS, Pictures, Plain, Vectors, preset
+from cclk.augment import PRESETS, Images, Plain, Vectors, preset
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -16,30 +16,63 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def test_presets_are_as_documented() -> None:
     simclr = preset("simclr", 32, 3)
-    assert simclr == Pictures(
-        32, crop=(0.08, 1.0), flip=0.5, jitter=0.8, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, grey=0.2, blur=0.0
+    assert simclr == Images(
+        32,
+        crop=(0.08, 1.0),
+        flip=0.5,
+        jitter=0.8,
+        brightness=0.4,
+        contrast=0.4,
+        saturation=0.4,
+        hue=0.1,
+        gray=0.2,
+        blur=0.0,
     )
-    assert preset("simclr", 32, 1) == Pictures(32, crop=(0.08, 1.0), flip=0.5, jitter=0.8, brightness=0.4, contrast=0.4)
-    assert preset("digits", 28, 3) == Pictures(28, crop=(0.4, 1.0), ratio=(3 / 4, 4 / 3))
+    assert preset("simclr", 32, 1) == Images(
+        32, crop=(0.08, 1.0), flip=0.5, jitter=0.8, brightness=0.4, contrast=0.4
+    )
+    assert preset("digits", 28, 3) == Images(28, crop=(0.4, 1.0), ratio=(3 / 4, 4 / 3))
     assert isinstance(preset("none", 32, 3), Plain)
     assert preset("vectors", 0, 9, mask=0.5) == Vectors(noise=0.1, mask=0.5)
     assert all(preset(name, 32, 3) for name in PRESETS)
 
 
 def test_settings_can_be_overridden() -> None:
-    assert preset("digits", 32, 3, crop=[0.2, 0.5], flip=0.5) == Pictures(32, crop=(0.2, 0.5), flip=0.5)
+    assert preset("digits", 32, 3, crop=[0.2, 0.5], flip=0.5) == Images(
+        32, crop=(0.2, 0.5), flip=0.5
+    )
     assert preset("simclr", 32, 3, crop=None).crop is None  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     ("name", "channels", "overrides", "message"),
     [
-        ("simcrl", 3, {}, "unknown augmentation 'simcrl': choose one of simclr, digits, none, vectors"),
-        ("simclr", 3, {"crops": 1}, "the augmentation 'simclr' has no setting 'crops': it knows crop, ratio, flip"),
+        (
+            "simcrl",
+            3,
+            {},
+            "unknown augmentation 'simcrl': choose one of simclr, digits, none, vectors",
+        ),
+        (
+            "simclr",
+            3,
+            {"crops": 1},
+            "the augmentation 'simclr' has no setting 'crops': it knows crop, ratio, flip",
+        ),
         ("none", 3, {"flip": 1}, "the augmentation 'none' has no setting 'flip': it has none"),
-        ("simclr", 1, {"hue": 0.1}, "the setting 'hue' needs pictures with 3 channels, these have 1"),
-        ("simclr", 3, {"crop": (0.5, 0.1)}, "crop is (0.5, 0.1): it must be (low, high), positive, in order and at most 1"),
-        ("simclr", 3, {"ratio": (0.0, 1.0)}, "ratio is (0.0, 1.0): it must be (low, high), positive, in order and finite"),
+        ("simclr", 1, {"hue": 0.1}, "the setting 'hue' needs images with 3 channels, these have 1"),
+        (
+            "simclr",
+            3,
+            {"crop": (0.5, 0.1)},
+            "crop is (0.5, 0.1): it must be (low, high), positive, in order and at most 1",
+        ),
+        (
+            "simclr",
+            3,
+            {"ratio": (0.0, 1.0)},
+            "ratio is (0.0, 1.0): it must be (low, high), positive, in order and finite",
+        ),
         ("simclr", 3, {"sigma": (1.0,)}, "sigma is (1.0,): it must be (low, high)"),
         ("simclr", 3, {"crop": 0.5}, "crop is 0.5: it must be (low, high)"),
         ("simclr", 3, {"flip": "often"}, "flip is 'often': it is a probability"),
@@ -50,13 +83,15 @@ def test_settings_can_be_overridden() -> None:
         ("vectors", 3, {"mask": 2.0}, "mask is 2.0: it is a probability"),
     ],
 )
-def test_mistakes_are_named(name: str, channels: int, overrides: dict[str, object], message: str) -> None:
+def test_mistakes_are_named(
+    name: str, channels: int, overrides: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         preset(name, 32, channels, **overrides)
 
 
-def test_a_picture_has_a_size() -> None:
-    with pytest.raises(ValueError, match="size is 0: a picture has at least 1 pixel"):
+def test_a_image_has_a_size() -> None:
+    with pytest.raises(ValueError, match="size is 0: a image has at least 1 pixel"):
         preset("digits", 0, 3)
 
 
@@ -80,6 +115,9 @@ def test_vectors_get_noise_and_lose_features() -> None:
     assert 0.098 < noise.std() < 0.102
     assert torch.equal(batch, torch.full((500, 40), 3.0))
     assert torch.equal(Vectors(noise=0.0, mask=0.0)(batch, generator()), batch)
-    assert torch.equal(Vectors()(batch[100:200], generator(), first=100, of=500), Vectors()(batch, generator())[100:200])
+    assert torch.equal(
+        Vectors()(batch[100:200], generator(), first=100, of=500),
+        Vectors()(batch, generator())[100:200],
+    )
     with pytest.raises(ValueError, match=re.escape("takes vectors (b, k), not (1, 1, 2, 2)")):
         Vectors()(torch.zeros(1, 1, 2, 2), generator())

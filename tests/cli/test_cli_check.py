@@ -16,80 +16,127 @@ def table(folder: Path, rows: int = 80) -> Path:
     lines = ["path,age,name,flat,kind,s_1,s_2"]
     for row in range(rows):
         Image.fromarray(random.integers(0, 255, (8, 8, 3), np.uint8)).save(folder / f"{row}.png")
-        lines.append(f"{row}.png,{20 + row * 0.5},n{row},same,{'rare' if row == 0 else row % 2},{random.normal():.2f},7")
+        lines.append(
+            f"{row}.png,{20 + row * 0.5},n{row},same,{'rare' if row == 0 else row % 2},{random.normal():.2f},7"
+        )
     path = folder / "t.csv"
     path.write_text("\n".join(lines))
     return path
 
 
-def check(capsys: pytest.CaptureFixture[str], *arguments: object, batch_size: int = 32) -> tuple[int, str]:
+def check(
+    capsys: pytest.CaptureFixture[str], *arguments: object, batch_size: int = 32
+) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
-        raise SystemExit(main(["check", *map(str, arguments), "--batch-size", str(batch_size), "--steps", "10"]))
+        raise SystemExit(
+            main(["check", *map(str, arguments), "--batch-size", str(batch_size), "--steps", "10"])
+        )
     assert isinstance(ended.value.code, int)
     return ended.value.code, capsys.readouterr().out
 
 
 def test_good_data_end_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, told = check(
-        capsys, "--data", table(tmp_path), "--image", "path", "--condition", "age", "--encoder", "lenet5", "--augmentation", "digits",
-        "--data-dir", tmp_path,
-    )  # fmt: skip
+        capsys,
+        "--data",
+        table(tmp_path),
+        "--image",
+        "path",
+        "--condition",
+        "age",
+        "--encoder",
+        "lenet5",
+        "--augmentation",
+        "digits",
+        "--data-dir",
+        tmp_path,
+    )
     assert code == 0
     for words in (
         "age is a number from 20 to 59.5",
         "rows: 56 to train on, 12 to validate on, 12 to test on",
-        "all 80 pictures can be read",
+        "all 80 images can be read",
     ):
         assert words in told
     assert "there is no label" in told
     assert "in a batch of 32 the median anchor has" in told
     assert "training lenet5 will take about" in told
-    assert "--grey" not in told
+    assert "--gray" not in told
     assert "!!" not in told
 
 
-def test_grey_pictures_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gray_images_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path)
-    for picture in tmp_path.glob("*.png"):
-        Image.open(picture).convert("L").save(picture)
-    arguments = ("--data", path, "--image", "path", "--condition", "age", "--encoder", "lenet5", "--data-dir", tmp_path)
+    for image in tmp_path.glob("*.png"):
+        Image.open(image).convert("L").save(image)
+    arguments = (
+        "--data",
+        path,
+        "--image",
+        "path",
+        "--condition",
+        "age",
+        "--encoder",
+        "lenet5",
+        "--data-dir",
+        tmp_path,
+    )
     code, told = check(capsys, *arguments)
     assert code == 0
-    assert "the pictures seem to be grey: --grey reads one channel instead of three" in told
-    assert "--grey" not in check(capsys, *arguments, "--grey")[1]
+    assert "the images seem to be gray: --gray reads one channel instead of three" in told
+    assert "--gray" not in check(capsys, *arguments, "--gray")[1]
 
 
-def test_problems_are_named_and_end_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_are_named_and_end_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = table(tmp_path)
-    (tmp_path / "3.png").write_text("no picture")
+    (tmp_path / "3.png").write_text("no image")
     (tmp_path / "50.png").write_bytes((tmp_path / "50.png").read_bytes()[:40])
     conditions = ["--condition", "age", "--condition", "name", "--condition", "flat"]
     code, told = check(
-        capsys, "--data", path, "--image", "path", *conditions, "--label", "kind", "--encoder", "lenet5", "--data-dir", tmp_path
-    )  # fmt: skip
+        capsys,
+        "--data",
+        path,
+        "--image",
+        "path",
+        *conditions,
+        "--label",
+        "kind",
+        "--encoder",
+        "lenet5",
+        "--data-dir",
+        tmp_path,
+    )
     assert code == 1
-    assert "2 of 80 pictures cannot be read" in told
+    assert "2 of 80 images cannot be read" in told
     assert "3.png" in told
     assert "50.png" in told
     assert "condition name has 56 categories in 56 rows" in told
     assert "condition flat never changes" in told
-    assert "the rare ones will hardly be learnt" in told
+    assert "the rare ones will hardly be learned" in told
     assert "fewer condition columns" in told
 
 
-def test_conditions_among_inputs_and_constant_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conditions_among_inputs_and_constant_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, told = check(capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "s_1")
     assert code == 0
     assert "the condition s_1 is also an input" in told
     assert "1 of 2 inputs never change" in told
 
 
-def test_data_that_cannot_be_read_end_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_cannot_be_read_end_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, _ = check(capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "height")
     assert code == 2
 
 
 def test_a_batch_larger_than_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = check(capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "age", batch_size=500)
+    code, told = check(
+        capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "age", batch_size=500
+    )
     assert code == 1
     assert "larger than the training split: at most --batch-size 56" in told

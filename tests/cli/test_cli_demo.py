@@ -29,14 +29,23 @@ def test_every_run_is_in_the_report(
     seeds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(work, "evaluate_run", pretend)
-    monkeypatch.setattr(work, "DEMO", {name: (preset, {"steps": 2, **changes}) for name, (preset, changes) in work.DEMO.items()})
+    monkeypatch.setattr(
+        work,
+        "DEMO",
+        {name: (preset, {"steps": 2, **changes}) for name, (preset, changes) in work.DEMO.items()},
+    )
     work.run_demo(tmp_path, seeds)
     page = (tmp_path / "report.html").read_text()
-    names = [name if seeds == 1 else f"{name}-seed{seed}" for name in LEAKS for seed in range(seeds)]
+    names = [
+        name if seeds == 1 else f"{name}-seed{seed}" for name in LEAKS for seed in range(seeds)
+    ]
     for name in names:
         assert f"</span>{name} <small>" in page, name
     mean = " (mean of 2 seeds)" if seeds == 2 else ""
     said = " ".join(capsys.readouterr().out.split())
-    assert f"digits-fair{mean} leaks less of the color (linear R² 0.99 → 0.16; non-linear R² 0.99 → 0.16)" in said
+    assert (
+        f"digits-fair{mean} leaks less of the color (linear R² 0.99 → 0.16; non-linear R² 0.99 →"
+        " 0.16)" in said
+    )
     assert f"Compared with digits-infonce{mean}, untrained{mean} " in said
     assert set(json.loads((tmp_path / "demo.json").read_text())["evaluations"]) == set(LEAKS)

@@ -16,7 +16,10 @@ FAIR: dict[Measure, float] = {"accuracy": 0.95, "knn": 0.9, "nonlinear_r2": 0.25
 
 
 def fair(accuracy: float = 0.95, **others: Any) -> dict[str, object]:
-    made = result(cell("Fair-CCLK", "our recipe", FAIR | {"accuracy": accuracy}), measures=("accuracy", "knn", "nonlinear_r2"))
+    made = result(
+        cell("Fair-CCLK", "our recipe", FAIR | {"accuracy": accuracy}),
+        measures=("accuracy", "knn", "nonlinear_r2"),
+    )
     return made.to_json() | {"experiment": "fair", "title": "Fair learning"} | others
 
 
@@ -47,10 +50,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shown(page: Path) -> list[str]:
-    return [line for line in page.read_text().splitlines() if line.startswith("<!-- ") and line != "<!-- end -->"]
+    return [
+        line
+        for line in page.read_text().splitlines()
+        if line.startswith("<!-- ") and line != "<!-- end -->"
+    ]
 
 
-def test_a_new_page_has_all_in_the_papers_order(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_page_has_all_in_the_papers_order(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = tmp_path / "docs" / "results.md"
     page.parent.mkdir()
     assert main(["results", str(folder), "--out", str(page)]) == 0
@@ -59,34 +68,50 @@ def test_a_new_page_has_all_in_the_papers_order(folder: Path, tmp_path: Path, ca
     assert "".join(captured.err.split()) == f"written:{page}".replace(" ", "")
     text = page.read_text()
     assert text.startswith("# Results\n")
-    assert shown(page) == ["<!-- fair -->", "<!-- hardneg -->", "<!-- frontier -->"], "the paper's own first; none of a smoke test"
+    assert shown(page) == [
+        "<!-- fair -->",
+        "<!-- hardneg -->",
+        "<!-- frontier -->",
+    ], "the paper's own first; none of a smoke test"
     assert text.count("<!-- end -->") == 3
     assert "| Fair-CCLK | 95.0 | 90.0 | 0.25 |" in text
     assert "![Fair learning](figures/fair.svg)" in text
     assert "![The frontier](figures/frontier.svg)" in text
     assert "![Hard negatives]" not in text
-    assert sorted(path.name for path in (page.parent / "figures").iterdir()) == ["fair.svg", "frontier.svg"]
+    assert sorted(path.name for path in (page.parent / "figures").iterdir()) == [
+        "fair.svg",
+        "frontier.svg",
+    ]
 
 
 def test_words_around_the_blocks_are_kept(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     page.write_text(
-        "# Ours\n\nBefore ± all.\n\n<!-- hardneg -->\nold words\n<!-- end -->\n\nBetween \\1.\n\n<!-- fair -->\n<!-- end -->\nAfter.\n"
+        "# Ours\n\nBefore ± all.\n\n<!-- hardneg -->\nold words\n<!-- end -->\n\nBetween"
+        " \\1.\n\n<!-- fair -->\n<!-- end -->\nAfter.\n"
     )
     assert main(["results", str(folder), "--out", str(page), "--quiet"]) == 0
     text = page.read_text()
     assert "old words" not in text
     assert text.startswith("# Ours\n\nBefore ± all.\n\n<!-- hardneg -->\n## Hard negatives\n")
     assert "<!-- end -->\n\nBetween \\1.\n\n<!-- fair -->\n## Fair learning\n" in text
-    assert "<!-- end -->\nAfter.\n\n<!-- frontier -->\n## The frontier\n" in text, "what is new comes last"
+    assert "<!-- end -->\nAfter.\n\n<!-- frontier -->\n## The frontier\n" in text, (
+        "what is new comes last"
+    )
     assert text.endswith("<!-- end -->\n")
-    assert shown(page) == ["<!-- hardneg -->", "<!-- fair -->", "<!-- frontier -->"], "in the page's own order"
+    assert shown(page) == [
+        "<!-- hardneg -->",
+        "<!-- fair -->",
+        "<!-- frontier -->",
+    ], "in the page's own order"
 
     assert main(["results", str(folder), "--out", str(page), "--quiet"]) == 0
     assert page.read_text() == text, "a second time changes nothing"
     (folder / "fair.json").write_text(json.dumps(fair(accuracy=0.5)))
     assert main(["results", str(folder), "--out", str(page), "--quiet"]) == 0
-    assert page.read_text() == text.replace("| Fair-CCLK | 95.0 | 90.0", "| Fair-CCLK | 50.0 | 90.0", 1)
+    assert page.read_text() == text.replace(
+        "| Fair-CCLK | 95.0 | 90.0", "| Fair-CCLK | 50.0 | 90.0", 1
+    )
 
 
 def test_a_new_page_is_the_same_the_second_time(folder: Path, tmp_path: Path) -> None:
@@ -98,7 +123,9 @@ def test_a_new_page_is_the_same_the_second_time(folder: Path, tmp_path: Path) ->
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_without_a_page_it_is_printed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_page_it_is_printed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["results", str(folder)]) == 0
     captured = capsys.readouterr()
     assert [line for line in captured.out.splitlines() if line.startswith("## ")] == [
@@ -115,19 +142,40 @@ def test_without_a_page_it_is_printed(folder: Path, tmp_path: Path, capsys: pyte
     [
         ("fair.json", b'{"experiment": "fair", "size"', "fair.json cannot be read (Expecting"),
         ("x.json", b'{"experiment": \xff}', "x.json cannot be read ("),
-        ("x.json", b'["experiment"]', "x.json is not a valid result of an experiment (Input should be an object)"),
+        (
+            "x.json",
+            b'["experiment"]',
+            "x.json is not a valid result of an experiment (Input should be an object)",
+        ),
         (
             "x.json",
             b'{"experiment": "of somebody else", "results": []}',
             "x.json is not a valid result of an experiment (size: field required)",
         ),
-        ("x.json", json.dumps(fair(cells=[])).replace('"cells"', '"rows"').encode(), "an experiment (cells: field required)"),
-        ("x.json", json.dumps(fair(seeds=["0"])).encode(), "an experiment (seeds.0: input should be a valid integer)"),
-        ("x.json", json.dumps(fair()).replace('"knn": 0.9', '"knn": "high"').encode(), "(cells.0.runs.0.measures.knn: input should be a"),
+        (
+            "x.json",
+            json.dumps(fair(cells=[])).replace('"cells"', '"rows"').encode(),
+            "an experiment (cells: field required)",
+        ),
+        (
+            "x.json",
+            json.dumps(fair(seeds=["0"])).encode(),
+            "an experiment (seeds.0: input should be a valid integer)",
+        ),
+        (
+            "x.json",
+            json.dumps(fair()).replace('"knn": 0.9', '"knn": "high"').encode(),
+            "(cells.0.runs.0.measures.knn: input should be a",
+        ),
     ],
 )
 def test_a_damaged_result_is_one_line(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, message: str
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes,
+    message: str,
 ) -> None:
     (folder / name).write_bytes(content)
     page = tmp_path / "results.md"
@@ -142,10 +190,19 @@ def test_a_damaged_result_is_one_line(
 
 def test_results_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder, message in (
-        (tmp_path, f"cclk: {tmp_path} holds no results of experiments at size cpu or paper: run cclk reproduce first\n"),
+        (
+            tmp_path,
+            (
+                f"cclk: {tmp_path} holds no results of experiments at size cpu or paper: run cclk"
+                " reproduce first\n"
+            ),
+        ),
         (
             tmp_path / "no",
-            f"cclk: there is no folder {tmp_path / 'no'}: run an experiment first, such as cclk reproduce fair --size smoke\n",
+            (
+                f"cclk: there is no folder {tmp_path / 'no'}: run an experiment first, such as cclk"
+                " reproduce fair --size smoke\n"
+            ),
         ),
     ):
         assert main(["results", str(folder)]) == 2
@@ -160,12 +217,29 @@ def test_results_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["fair", "--size", "large"], "cclk: "),
         (["fair", "--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),
         (["fair", "--workers", "-1"], "cclk: --workers is -1: it must be at least 1"),
-        (["fair", "--size", "smoke", "--only", "nobody"], "cclk: --only 'nobody' is in none of the cells of fair: InfoNCE, "),
+        (
+            ["fair", "--size", "smoke", "--only", "nobody"],
+            "cclk: --only 'nobody' is in none of the cells of fair: InfoNCE, ",
+        ),
         ([], "cclk: "),
     ],
 )
-def test_mistakes_are_one_line_and_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    assert main(["reproduce", *arguments, "--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]) == 2
+def test_mistakes_are_one_line_and_exit_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert (
+        main(
+            [
+                "reproduce",
+                *arguments,
+                "--results",
+                str(tmp_path / "results"),
+                "--runs",
+                str(tmp_path / "runs"),
+            ]
+        )
+        == 2
+    )
     told = capsys.readouterr().err
     assert told.startswith(message)
     assert told.count("\n") == 1
@@ -177,7 +251,11 @@ def test_an_experiment_without_training(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["reproduce", "weights", "--size", "smoke", *folders]) == 0
     assert "From kernel to weights" in capsys.readouterr().out
     content = json.loads((tmp_path / "results" / "weights-smoke.json").read_text())
-    assert (content["experiment"], content["size"], content["command"]) == ("weights", "smoke", "cclk reproduce weights --size smoke")
+    assert (content["experiment"], content["size"], content["command"]) == (
+        "weights",
+        "smoke",
+        "cclk reproduce weights --size smoke",
+    )
     assert not (tmp_path / "runs").exists()
     assert main(["reproduce", "weights", "--size", "smoke", "--quiet", *folders]) == 0
     assert capsys.readouterr() == ("", "")
@@ -187,7 +265,7 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     for command, lesson in (
         ("reproduce", "cclk reproduce fair --size cpu"),
         ("results", "cclk results --out docs/results.md"),
-        ("sweep", "cclk sweep --preset colormnist-fair --over fair-cclk:partners=1.5,3,12"),
+        ("sweep", "cclk sweep --preset colormnist-fair --over fair-cclk:neighbors=1.5,3,12"),
     ):
         assert main([command, "--help"]) == 0
         assert lesson in " ".join(capsys.readouterr().out.replace("│", " ").split())

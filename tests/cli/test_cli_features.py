@@ -10,19 +10,21 @@ import pytest
 import torch
 from PIL import Image
 
-from cclk import data
+from cclk import datasets
 from cclk.cli.main import main
 
 SAMPLE = str(Path(__file__).parents[2] / "examples" / "data" / "fashion-sample.npz")
-"""Pictures that are at hand without a download."""
+"""Images that are at hand without a download."""
 
 
 @pytest.fixture
 def cifar(tmp_path: Path) -> Path:
-    """CIFAR-10 with 50 + 10 pictures; the red of picture i is i."""
+    """CIFAR-10 with 50 + 10 images; the red of image i is i."""
     folder = tmp_path / "data" / "cifar10"
     folder.mkdir(parents=True)
-    for batch, name in enumerate([*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]):
+    for batch, name in enumerate(
+        [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+    ):
         records = np.zeros((10, 3073), np.uint8)
         records[:, 0] = np.arange(10)
         records[:, 1:1025] = (10 * batch + np.arange(10))[:, None]
@@ -30,64 +32,153 @@ def cifar(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def test_features_of_a_dataset_become_its_condition(cifar: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_of_a_dataset_become_its_condition(
+    cifar: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out" / "f.npz"
-    assert main(["features", "cifar10", "--encoder", "torch.nn:Flatten", "--out", str(out), "--data-dir", str(cifar), "--size", "2",
-                 "--mean", "0", "0", "0", "--std", "1", "1", "1", "--batch-size", "7"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "features",
+                "cifar10",
+                "--encoder",
+                "torch.nn:Flatten",
+                "--out",
+                str(out),
+                "--data-dir",
+                str(cifar),
+                "--size",
+                "2",
+                "--mean",
+                "0",
+                "0",
+                "0",
+                "--std",
+                "1",
+                "1",
+                "1",
+                "--batch-size",
+                "7",
+            ]
+        )
+        == 0
+    )
     assert f"written: {out}" in capsys.readouterr().err
-    loaded = data.load("cifar10", data_dir=cifar, holdout=20, features=out)
+    loaded = datasets.load("cifar10", data_dir=cifar, holdout=20, features=out)
     assert loaded.condition_names == tuple(f"f{column}" for column in range(12))
     for split in (loaded.train, loaded.validation, loaded.test):
-        torch.testing.assert_close(split.condition[:, 0] * 255, split.x[:, 0, 0, 0].float(), rtol=1e-4, atol=1e-3)  # type: ignore[index]
+        torch.testing.assert_close(
+            split.condition[:, 0] * 255, split.x[:, 0, 0, 0].float(), rtol=1e-4, atol=1e-3
+        )  # type: ignore[index]
     assert len(loaded.validation) == 20
 
 
-def test_features_of_pictures_in_files_of_their_own(tmp_path: Path) -> None:
+def test_features_of_images_in_files_of_their_own(tmp_path: Path) -> None:
     root = tmp_path / "imagenet-100"
-    for place, name in enumerate(("train/n02/b", "train/n02/a", "train/n01/c", "train/n01/d", "val/n02/e", "val/n01/f")):
+    for place, name in enumerate(
+        ("train/n02/b", "train/n02/a", "train/n01/c", "train/n01/d", "val/n02/e", "val/n01/f")
+    ):
         path = root / f"{name}.JPEG"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8), (30 * place, 30 * place, 30 * place)).save(path, "JPEG", quality=95)
+        Image.new("RGB", (8, 8), (30 * place, 30 * place, 30 * place)).save(
+            path, "JPEG", quality=95
+        )
     (root / "classes.txt").write_text("n02\nn01\n")
     out = tmp_path / "f.npz"
-    assert main(["features", "imagenet-100", "--encoder", "torch.nn:Flatten", "--size", "1", "--mean", "0", "--std", "1",
-                 "--dataset-options", "{ size = 8 }", "--data-dir", str(tmp_path), "--out", str(out), "--quiet"]) == 0  # fmt: skip
-    loaded = data.load("imagenet-100", data_dir=tmp_path, size=8, holdout=2, features=out)
+    assert (
+        main(
+            [
+                "features",
+                "imagenet-100",
+                "--encoder",
+                "torch.nn:Flatten",
+                "--size",
+                "1",
+                "--mean",
+                "0",
+                "--std",
+                "1",
+                "--dataset-options",
+                "{ size = 8 }",
+                "--data-dir",
+                str(tmp_path),
+                "--out",
+                str(out),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    loaded = datasets.load("imagenet-100", data_dir=tmp_path, size=8, holdout=2, features=out)
     assert (len(loaded.train), len(loaded.validation), len(loaded.test)) == (2, 2, 2)
     for split in (loaded.train, loaded.validation, loaded.test):
-        torch.testing.assert_close(split.condition[:, 0] * 255, split.x[:].float().mean(dim=(1, 2, 3)), rtol=0, atol=2)
+        torch.testing.assert_close(
+            split.condition[:, 0] * 255, split.x[:].float().mean(dim=(1, 2, 3)), rtol=0, atol=2
+        )
 
 
 def test_options_reach_the_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "f.npz"
-    arguments = ["features", SAMPLE, "--encoder", "torch.nn:Flatten", "--encoder-options", "{ start_dim = 1 }", "--size", "2",
-                 "--out", str(out), "--quiet"]  # fmt: skip
+    arguments = [
+        "features",
+        SAMPLE,
+        "--encoder",
+        "torch.nn:Flatten",
+        "--encoder-options",
+        "{ start_dim = 1 }",
+        "--size",
+        "2",
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     assert main(arguments) == 0
     assert capsys.readouterr() == ("", "")
     with np.load(out) as archive:
         assert archive["features"].shape == (420, 4)
         about = json.loads(str(archive["about"]))
-    assert (about["dataset"], about["encoder"], about["encoder_options"]) == ("fashion-sample", "torch.nn:Flatten", {"start_dim": 1})
+    assert (about["dataset"], about["encoder"], about["encoder_options"]) == (
+        "fashion-sample",
+        "torch.nn:Flatten",
+        {"start_dim": 1},
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         *(
-            ([name], f"cclk: {name} cannot have features as its condition: choose cifar10, fashion-mnist, imagenet-100, or an .npz file")
+            (
+                [name],
+                (
+                    f"cclk: {name} cannot have features as its condition: choose cifar10,"
+                    " fashion-mnist, imagenet-100, or an .npz file"
+                ),
+            )
             for name in ("colordigits", "colormnist", "cub", "ut-zappos")
         ),
         ([SAMPLE, "--encoder", "resnet18"], "cclk: the encoder resnet18 has no weights of its own"),
         (["colordigit"], "cclk: there is no dataset 'colordigit'"),
-        ([SAMPLE, "--encoder-options", "width"], "cclk: --encoder-options is 'width': write it as { name = value }"),
-        ([SAMPLE, "--dataset-options", "{ condition_kind = 'odd' }"], "cclk: condition_kind is 'odd'"),
-        ([SAMPLE, "--dataset-options", "3"], "cclk: --dataset-options is '3': write it as { name = value }"),
+        (
+            [SAMPLE, "--encoder-options", "width"],
+            "cclk: --encoder-options is 'width': write it as { name = value }",
+        ),
+        (
+            [SAMPLE, "--dataset-options", "{ condition_kind = 'odd' }"],
+            "cclk: condition_kind is 'odd'",
+        ),
+        (
+            [SAMPLE, "--dataset-options", "3"],
+            "cclk: --dataset-options is '3': write it as { name = value }",
+        ),
         ([SAMPLE, "--dataset-options", "{ holdout = 3 }"], "cclk: holdout is no option here"),
         ([SAMPLE, "--encoder", "torch.nn:Flatten", "--batch-size", "0"], "cclk: batch_size is 0"),
         ([SAMPLE, "--encoder", "nowhere.onnx"], "cclk: there is no file nowhere.onnx"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+def test_mistakes_are_one_line_and_exit_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     assert main(["features", *arguments, "--out", str(tmp_path / "f.npz")]) == 2
     told = capsys.readouterr().err.strip()
     assert told.startswith(message)

@@ -19,7 +19,9 @@ def table(tmp_path: Path) -> Path:
     lines = ["path,age,site,traits,kind,s_1,s_2"]
     for row in range(90):
         age, kind = random.normal(50, 10), row % 2
-        Image.fromarray(random.integers(0, 255, (12, 12, 3), np.uint8)).save(tmp_path / f"{row}.png")
+        Image.fromarray(random.integers(0, 255, (12, 12, 3), np.uint8)).save(
+            tmp_path / f"{row}.png"
+        )
         lines.append(
             f"{row}.png,{age:.2f},{'AB'[row % 3 == 0]},{'x;y' if row % 5 else 'y'},{kind},{kind + random.normal():.3f},{age / 9:.3f}"
         )
@@ -32,13 +34,40 @@ def run(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
 
-def test_pictures_with_three_conditions(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_with_three_conditions(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
-    columns = ["--condition", "age", "--condition", "site", "--condition", "traits:attributes", "--label", "kind"]
+    columns = [
+        "--condition",
+        "age",
+        "--condition",
+        "site",
+        "--condition",
+        "traits:attributes",
+        "--label",
+        "kind",
+    ]
     code = run(
-        "train", "--data", table, "--image", "path", *columns, "--data-dir", tmp_path, "--encoder", "lenet5",
-        "--augmentation", "digits", "--steps", 2, "--batch-size", 16, "--out", out,
-    )  # fmt: skip
+        "train",
+        "--data",
+        table,
+        "--image",
+        "path",
+        *columns,
+        "--data-dir",
+        tmp_path,
+        "--encoder",
+        "lenet5",
+        "--augmentation",
+        "digits",
+        "--steps",
+        2,
+        "--batch-size",
+        16,
+        "--out",
+        out,
+    )
     assert code == 0
     told = capsys.readouterr().err
     assert "age is a number" in told
@@ -54,13 +83,40 @@ def test_pictures_with_three_conditions(table: Path, tmp_path: Path, capsys: pyt
 
 
 def test_names_with_brackets_are_told_as_they_are(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     table.write_text(table.read_text().replace(",A,", ",[/a],").replace(",kind,", ",kind [k],"))
-    given = ("--data", table, "--features", "s_*", "--label", "kind [k]", "--steps", 2, "--batch-size", 16)
+    given = (
+        "--data",
+        table,
+        "--features",
+        "s_*",
+        "--label",
+        "kind [k]",
+        "--steps",
+        2,
+        "--batch-size",
+        16,
+    )
     assert run("train", *given, "--condition", "site", "--out", tmp_path / "site") == 0
     assert "site is one of 2 categories (B, [/a])" in capsys.readouterr().err
-    assert run("train", *given, "--condition", "age", "--precision", "bfloat16", "--out", tmp_path / "age", "--quiet") == 0
+    assert (
+        run(
+            "train",
+            *given,
+            "--condition",
+            "age",
+            "--precision",
+            "bfloat16",
+            "--out",
+            tmp_path / "age",
+            "--quiet",
+        )
+        == 0
+    )
     assert capsys.readouterr() == ("", "")
     assert not caplog.records
     assert run("evaluate", tmp_path / "site", tmp_path / "age", "--bootstrap", 2) == 0
@@ -70,10 +126,25 @@ def test_names_with_brackets_are_told_as_they_are(
     assert " age " in told
 
 
-def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_choose_a_network_for_numbers(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     code = run(
-        "train", "--data", table, "--features", "s_*", "--condition", "age", "--steps", 2, "--batch-size", 16, "--out", out, "--quiet"
+        "train",
+        "--data",
+        table,
+        "--features",
+        "s_*",
+        "--condition",
+        "age",
+        "--steps",
+        2,
+        "--batch-size",
+        16,
+        "--out",
+        out,
+        "--quiet",
     )
     assert code == 0
     settings = json.loads((out / "settings.json").read_text())
@@ -85,8 +156,23 @@ def test_numbers_choose_a_network_for_numbers(table: Path, tmp_path: Path, capsy
 
 @pytest.mark.filterwarnings("ignore::cclk.CclkWarning")  # a batch of 16 has few hard negatives
 @pytest.mark.parametrize("method", ["infonce", "hardneg-infonce", "hardneg-cclk"])
-def test_methods_without_a_condition(method: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    columns = ["--data", table, "--features", "s_*", "--label", "kind", "--method", method, "--steps", 2, "--batch-size", 16]
+def test_methods_without_a_condition(
+    method: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = [
+        "--data",
+        table,
+        "--features",
+        "s_*",
+        "--label",
+        "kind",
+        "--method",
+        method,
+        "--steps",
+        2,
+        "--batch-size",
+        16,
+    ]
     assert run("check", *columns) == 0
     assert "no condition" in capsys.readouterr().out
     out = tmp_path / "run"
@@ -111,8 +197,22 @@ def test_methods_without_a_condition(method: str, table: Path, tmp_path: Path, c
     )
 
 
-def test_a_run_without_a_condition_beside_one_with(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    common = ["--data", table, "--features", "s_*", "--label", "kind", "--steps", 2, "--batch-size", 16, "--quiet"]
+def test_a_run_without_a_condition_beside_one_with(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = [
+        "--data",
+        table,
+        "--features",
+        "s_*",
+        "--label",
+        "kind",
+        "--steps",
+        2,
+        "--batch-size",
+        16,
+        "--quiet",
+    ]
     assert run("train", *common, "--method", "infonce", "--out", tmp_path / "plain") == 0
     assert run("train", *common, "--condition", "age", "--out", tmp_path / "fair") == 0
     folders = [tmp_path / "plain", tmp_path / "fair"]
@@ -122,8 +222,21 @@ def test_a_run_without_a_condition_beside_one_with(table: Path, tmp_path: Path, 
     assert "leak of the age" in (tmp_path / "page.html").read_text()
 
 
-def test_nothing_to_measure(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    columns = ["--data", table, "--features", "s_*", "--method", "infonce", "--steps", 1, "--batch-size", 16]
+def test_nothing_to_measure(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = [
+        "--data",
+        table,
+        "--features",
+        "s_*",
+        "--method",
+        "infonce",
+        "--steps",
+        1,
+        "--batch-size",
+        16,
+    ]
     assert run("check", *columns) == 0
     assert "without a condition either, nothing can be measured" in capsys.readouterr().out
     assert run("train", *columns, "--out", tmp_path / "run", "--quiet") == 0
@@ -132,7 +245,9 @@ def test_nothing_to_measure(table: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert run("report", tmp_path / "run", "--out", tmp_path / "page.html", "--quiet") == 0
 
 
-def test_the_default_batch_fits_a_small_table(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_batch_fits_a_small_table(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """90 rows, of which 62 are for training."""
     columns = ["--data", table, "--features", "s_*", "--condition", "age", "--steps", 3]
     told = "batch_size is 32 instead of 256: people has 62 training rows"
@@ -148,15 +263,36 @@ def test_the_default_batch_fits_a_small_table(table: Path, tmp_path: Path, capsy
     (out / "encoder.safetensors").unlink()
     assert run("train", "--resume", "--out", out, "--quiet") == 0, "without another word"
     for command in ("check", "train"):
-        code = run(command, *columns, "--batch-size", 64, *(["--out", tmp_path / "other"] if command == "train" else []))
+        code = run(
+            command,
+            *columns,
+            "--batch-size",
+            64,
+            *(["--out", tmp_path / "other"] if command == "train" else []),
+        )
         assert code == {"check": 1, "train": 2}[command]
     assert "train.batch_size is 64, but people has 62 training rows" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
 def test_the_default_batch_leaves_room_for_a_queue(table: Path, tmp_path: Path) -> None:
-    columns = ["--data", table, "--features", "s_*", "--condition", "age", "--steps", 1, "--out", tmp_path / "run", "--quiet"]
-    with pytest.warns(CclkWarning, match="batch_size is 16 instead of 256: people has 62 training rows and a queue of 40"):
+    columns = [
+        "--data",
+        table,
+        "--features",
+        "s_*",
+        "--condition",
+        "age",
+        "--steps",
+        1,
+        "--out",
+        tmp_path / "run",
+        "--quiet",
+    ]
+    with pytest.warns(
+        CclkWarning,
+        match="batch_size is 16 instead of 256: people has 62 training rows and a queue of 40",
+    ):
         assert run("train", *columns, "--queue", 40) == 0
 
 
@@ -167,15 +303,42 @@ def test_the_default_batch_leaves_room_for_a_queue(table: Path, tmp_path: Path) 
         (["--data", "{}", "--dataset", "colordigits"], "--data and --dataset both say"),
         (
             ["--data", "{}", "--features", "s_*"],
-            "fair-cclk needs a condition: add at least one --condition of path, age, site, traits, kind, s_1, s_2, or choose a method that "
-            "needs none (infonce, hardneg-infonce, hardneg-cclk)",
+            (
+                "fair-cclk needs a condition: add at least one --condition of path, age, site,"
+                " traits, kind, s_1, s_2, or choose a method that needs none (infonce,"
+                " hardneg-infonce, hardneg-cclk)"
+            ),
         ),
-        (["--data", "{}", "--features", "s_*", "--method", "infonce", "--sampler", "local", "--batch-size", "16"], "has no condition"),
+        (
+            [
+                "--data",
+                "{}",
+                "--features",
+                "s_*",
+                "--method",
+                "infonce",
+                "--sampler",
+                "local",
+                "--batch-size",
+                "16",
+            ],
+            "has no condition",
+        ),
         (["--data", "{}", "--features", "s_*", "--condition", "height"], "no column 'height'"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], told: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("train", *(text.replace("{}", str(table)) for text in arguments), "--out", tmp_path / "run") == 2
+def test_mistakes_are_one_line(
+    arguments: list[str], told: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(
+            "train",
+            *(text.replace("{}", str(table)) for text in arguments),
+            "--out",
+            tmp_path / "run",
+        )
+        == 2
+    )
     error = capsys.readouterr().err
     assert told in error
     assert len(error.strip().splitlines()) == 1

@@ -1,4 +1,6 @@
-"""The commands of the guide on tables, one after the other, as a user with a table and a folder of images would type them."""
+"""The commands of the guide on tables, one after the other, as a user with a table and a folder
+of images would type them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ FEWER = {"--steps": "3"}
 
 def quick(arguments: list[str]) -> list[str]:
     """The command with a few steps of small batches."""
-    changed = [FEWER.get(before, word) for before, word in zip(["", *arguments], arguments, strict=False)]
+    changed = [
+        FEWER.get(before, word) for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
     return [*changed, "--batch-size", "32"] if changed[0] in ("check", "train") else changed
 
 
@@ -35,15 +39,21 @@ def make_people(folder: Path) -> None:
     lines = ["path,age,site,traits,smiling"]
     for row in range(ROWS):
         name, smiling = f"faces/{row:03d}.jpg", row % 2
-        picture = random.integers(0, 128, (20, 20, 3), np.uint8) + np.uint8(100 * smiling)
-        Image.fromarray(picture).save(folder / name)
+        image = random.integers(0, 128, (20, 20, 3), np.uint8) + np.uint8(100 * smiling)
+        Image.fromarray(image).save(folder / name)
         traits = ["hat;glasses", "hat", "", "beard;hat"][row % 4]
-        lines.append(f"{name},{random.uniform(18, 90):.1f},{('Oslo', 'Bonn', 'Lyon')[row % 3]},{traits},{('no', 'yes')[smiling]}")
+        lines.append(
+            f"{name},{random.uniform(18, 90):.1f},{('Oslo', 'Bonn', 'Lyon')[row % 3]},{traits},{('no', 'yes')[smiling]}"
+        )
     (folder / "people.csv").write_text("\n".join(lines) + "\n")
-    (folder / "new.csv").write_text("\n".join(["path", *(f"faces/{row:03d}.jpg" for row in range(NEW))]) + "\n")
+    (folder / "new.csv").write_text(
+        "\n".join(["path", *(f"faces/{row:03d}.jpg" for row in range(NEW))]) + "\n"
+    )
 
 
-def test_the_guides_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guides_commands_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("CCLK_DATA", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     make_people(tmp_path)
@@ -53,7 +63,14 @@ def test_the_guides_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         captured = capsys.readouterr()
         assert code == 0, captured.err
         told[arguments[0]] = captured.out + captured.err
-    assert list(told) == ["check", "train", "evaluate", "embed", "export", "report"], "in this order"
+    assert list(told) == [
+        "check",
+        "train",
+        "evaluate",
+        "embed",
+        "export",
+        "report",
+    ], "in this order"
 
     for words in (
         f"{ROWS} rows",
@@ -63,7 +80,7 @@ def test_the_guides_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         assert words in told["check"]
         assert words in told["train"]
-    assert f"all {ROWS} pictures can be read" in told["check"]
+    assert f"all {ROWS} images can be read" in told["check"]
     assert "!!" not in told["check"]
     assert "measure it with: cclk evaluate runs/people" in told["train"]
 
@@ -79,15 +96,26 @@ def test_the_guides_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert all(name in told["evaluate"] for name in leakages)
 
     embedded = pyarrow.parquet.read_table(tmp_path / "embeddings.parquet")
-    features = np.column_stack([embedded.column(name).to_numpy() for name in embedded.column_names[1:]])
-    pictures = [np.asarray(Image.open(tmp_path / f"faces/{row:03d}.jpg").resize((32, 32))).transpose(2, 0, 1) for row in range(NEW)]
+    features = np.column_stack(
+        [embedded.column(name).to_numpy() for name in embedded.column_names[1:]]
+    )
+    images = [
+        np.asarray(Image.open(tmp_path / f"faces/{row:03d}.jpg").resize((32, 32))).transpose(
+            2, 0, 1
+        )
+        for row in range(NEW)
+    ]
     assert features.shape == (NEW, cclk.load(run).width)
-    x = torch.from_numpy(np.stack(pictures))
+    x = torch.from_numpy(np.stack(images))
     session = onnxruntime.InferenceSession(str(run / "export.onnx"))
-    np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], cclk.load(run)(x).numpy(), atol=1e-5)
+    np.testing.assert_allclose(
+        session.run(None, {"x": x.numpy()})[0], cclk.load(run)(x).numpy(), atol=1e-5
+    )
 
     page = (tmp_path / "report.html").read_text()
     assert "the features of people predict the smiling with" in page
     for name in leakages:
         assert f"of the {name}" in page or f"predict the {name} with" in page, name
-    assert [f'"name":"{site}"' in page for site in ("Bonn", "Lyon", "Oslo")] == [True] * 3, "categories have names"
+    assert [f'"name":"{site}"' in page for site in ("Bonn", "Lyon", "Oslo")] == [True] * 3, (
+        "categories have names"
+    )

@@ -9,18 +9,22 @@ import numpy.typing as npt
 
 
 def idx_bytes(values: npt.NDArray[np.uint8]) -> bytes:
-    header = bytes([0, 0, 8, values.ndim]) + b"".join(length.to_bytes(4, "big") for length in values.shape)
+    header = bytes([0, 0, 8, values.ndim]) + b"".join(
+        length.to_bytes(4, "big") for length in values.shape
+    )
     return header + values.tobytes()
 
 
 def write_idx_dataset(folder: Path, train: int = 60, test: int = 20) -> None:
-    """Four IDX files; the digit of sample i is i mod 10, and its picture holds i + 1 in one pixel per label."""
+    """Four IDX files; the digit of sample i is i mod 10, and its image holds i + 1 in one pixel
+    per label.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for part, count in (("train", train), ("t10k", test)):
         labels = (np.arange(count) % 10).astype(np.uint8)
-        pictures = np.zeros((count, 28, 28), np.uint8)
-        pictures[np.arange(count), labels, 27] = np.arange(count) + 1
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(idx_bytes(pictures))
+        images = np.zeros((count, 28, 28), np.uint8)
+        images[np.arange(count), labels, 27] = np.arange(count) + 1
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(idx_bytes(images))
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
 
 

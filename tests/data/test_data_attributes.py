@@ -1,4 +1,6 @@
-"""Fashion-MNIST's garment attributes: what they say, how often they are wrong, and what they depend on."""
+"""Fashion-MNIST's garment attributes: what they say, how often they are wrong, and what they
+depend on.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from cclk import data
-from cclk.data import DataError
-from cclk.data.garments import CLASSES, PROPERTIES, attribute_names, draw_attributes
+from cclk import datasets
+from cclk.data import Dataset
+from cclk.datasets.garments import CLASSES, PROPERTIES, attribute_names, draw_attributes
+from cclk.errors import DataError
 
 
-def load(data_dir: Path, **options: Any) -> data.Dataset:
-    return data.load("fashion-mnist", data_dir=data_dir, **({"holdout": 20} | options))
+def load(data_dir: Path, **options: Any) -> Dataset:
+    return datasets.load("fashion-mnist", data_dir=data_dir, **({"holdout": 20} | options))
 
 
 def test_without_noise_they_are_facts_about_the_garment(data_dir: Path) -> None:
@@ -24,13 +27,17 @@ def test_without_noise_they_are_facts_about_the_garment(data_dir: Path) -> None:
     assert dataset.condition_kind == "continuous"
     assert dataset.condition_names == PROPERTIES
     have = {
-        dataset.classes[int(y)]: {name for name, value in zip(PROPERTIES, row, strict=True) if value}
+        dataset.classes[int(y)]: {
+            name for name, value in zip(PROPERTIES, row, strict=True) if value
+        }
         for y, row in zip(dataset.train.y, dataset.train.condition, strict=True)
     }
     assert have["Shirt"] == {"sleeves", "long sleeves", "opens in front", "upper body"}
     assert have["Ankle boot"] == {"footwear", "covers the ankle", "for the cold"}
     assert have["Bag"] == {"handle"}
-    assert len({frozenset(properties) for properties in have.values()}) == len(CLASSES) == 10, "no two kinds are alike"
+    assert len({frozenset(properties) for properties in have.values()}) == len(CLASSES) == 10, (
+        "no two kinds are alike"
+    )
 
 
 def test_further_columns_are_further_readings() -> None:
@@ -47,7 +54,9 @@ def test_further_columns_are_further_readings() -> None:
 @pytest.mark.parametrize("noise", [0.05, 0.1, 0.3])
 def test_each_entry_is_wrong_with_the_given_probability(noise: float) -> None:
     labels = (np.arange(20_000) % 10).astype(np.uint8)
-    wrong = draw_attributes(labels, 14, 0.0, 0, "train") != draw_attributes(labels, 14, noise, 0, "train")
+    wrong = draw_attributes(labels, 14, 0.0, 0, "train") != draw_attributes(
+        labels, 14, noise, 0, "train"
+    )
     assert np.abs(wrong.mean(axis=0) - noise).max() < 0.015
     # Columns err independently.
     assert np.abs(np.corrcoef(wrong.T) - np.eye(14)).max() < 0.04
@@ -60,7 +69,8 @@ def test_entries_depend_on_seed_row_and_column_alone(data_dir: Path) -> None:
     other = load(data_dir, attributes=30, noise=0.3, seed=1, holdout=0)
     whole = load(data_dir, attributes=30, noise=0.3, holdout=0)
     assert not torch.equal(other.train.condition, whole.train.condition)
-    # Each picture of the small files holds its number, plus one: the same garment has the same attributes, held out or not.
+    # Each image of the small files holds its number, plus one: the same garment has the same
+    # attributes, held out or not.
     assert isinstance(many.train.x, torch.Tensor)
     assert isinstance(many.validation.x, torch.Tensor)
     for split in (many.train, many.validation):
@@ -69,7 +79,9 @@ def test_entries_depend_on_seed_row_and_column_alone(data_dir: Path) -> None:
         assert torch.equal(split.condition, whole.train.condition[rows])
     # The test part errs on its own.
     labels = np.zeros(400, np.uint8)
-    assert not np.array_equal(draw_attributes(labels, 3, 0.3, 0, "train"), draw_attributes(labels, 3, 0.3, 0, "test"))
+    assert not np.array_equal(
+        draw_attributes(labels, 3, 0.3, 0, "train"), draw_attributes(labels, 3, 0.3, 0, "test")
+    )
 
 
 def test_without_attributes_the_label_is_the_condition(data_dir: Path) -> None:

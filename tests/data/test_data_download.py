@@ -1,4 +1,6 @@
-"""Downloads against a server on this machine: what is kept, what is refused, and that nothing hangs."""
+"""Downloads against a server on this machine: what is kept, what is refused, and that nothing
+hangs.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from typing import ClassVar
 import pytest
 from small_files import cifar_bytes, write_cifar, write_idx_dataset
 
-from cclk import data
-from cclk.data import DataError, download
-from cclk.data.download import SOURCES, Source, ensure
+from cclk import datasets
+from cclk.data import download
+from cclk.datasets.download import SOURCES, Source, ensure
+from cclk.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -54,12 +57,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name, value in {"content": {}, "asked": [], "crumbs": False, "promise": 0, "stop": threading.Event()}.items():
+    for name, value in {
+        "content": {},
+        "asked": [],
+        "crumbs": False,
+        "promise": 0,
+        "stop": threading.Event(),
+    }.items():
         monkeypatch.setattr(Handler, name, value)
-    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in (
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread = threading.Thread(
+            target=running.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         thread.start()
         yield f"http://127.0.0.1:{running.server_address[1]}"
         Handler.stop.set()
@@ -77,8 +95,12 @@ def mnist(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     write_idx_dataset(tmp_path / "made")
     files = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
     shutil.rmtree(tmp_path / "made")
-    Handler.content.update({f"/mnist/{name}.gz": gzip.compress(content) for name, content in files.items()})
-    source = Source("MNIST", f"{server}/mnist/", {name: md5(files[name]) for name in SOURCES["mnist"].md5})
+    Handler.content.update(
+        {f"/mnist/{name}.gz": gzip.compress(content) for name, content in files.items()}
+    )
+    source = Source(
+        "MNIST", f"{server}/mnist/", {name: md5(files[name]) for name in SOURCES["mnist"].md5}
+    )
     monkeypatch.setitem(SOURCES, "mnist", source)
     return files
 
@@ -107,9 +129,15 @@ def cifar(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     write_cifar(tmp_path / "made")
     files = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
     shutil.rmtree(tmp_path / "made")
-    Handler.content["/cifar.tar.gz"] = tar({f"cifar-10-batches-bin/{name}": content for name, content in files.items()})
+    Handler.content["/cifar.tar.gz"] = tar(
+        {f"cifar-10-batches-bin/{name}": content for name, content in files.items()}
+    )
     sums = {name: md5(files[name]) for name in SOURCES["cifar10"].md5}
-    monkeypatch.setitem(SOURCES, "cifar10", Source("CIFAR-10", f"{server}/cifar.tar.gz", sums, within="cifar-10-batches-bin"))
+    monkeypatch.setitem(
+        SOURCES,
+        "cifar10",
+        Source("CIFAR-10", f"{server}/cifar.tar.gz", sums, within="cifar-10-batches-bin"),
+    )
     return files
 
 
@@ -118,12 +146,12 @@ def nothing_left(folder: Path) -> bool:
 
 
 def test_files_are_fetched_verified_and_kept(mnist: dict[str, bytes], tmp_path: Path) -> None:
-    dataset = data.load("colormnist", data_dir=tmp_path, holdout=0)
+    dataset = datasets.load("colormnist", data_dir=tmp_path, holdout=0)
     assert len(dataset.train) == 60
     assert {path.name: path.read_bytes() for path in (tmp_path / "mnist").iterdir()} == mnist
     count = len(Handler.asked)
     assert count == 4
-    data.load("colormnist", data_dir=tmp_path, holdout=0)
+    datasets.load("colormnist", data_dir=tmp_path, holdout=0)
     assert len(Handler.asked) == count, "nothing is fetched twice"
 
 
@@ -131,13 +159,18 @@ def test_only_what_is_missing_is_fetched(mnist: dict[str, bytes], tmp_path: Path
     folder = tmp_path / "mnist"
     folder.mkdir()
     (folder / "train-images-idx3-ubyte").write_bytes(mnist["train-images-idx3-ubyte"])
-    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(mnist["t10k-labels-idx1-ubyte"]))
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(
+        gzip.compress(mnist["t10k-labels-idx1-ubyte"])
+    )
     ensure("mnist", tmp_path)
-    assert sorted(Handler.asked) == ["/mnist/t10k-images-idx3-ubyte.gz", "/mnist/train-labels-idx1-ubyte.gz"]
+    assert sorted(Handler.asked) == [
+        "/mnist/t10k-images-idx3-ubyte.gz",
+        "/mnist/train-labels-idx1-ubyte.gz",
+    ]
 
 
 def test_archives_are_unpacked(cifar: dict[str, bytes], tmp_path: Path) -> None:
-    assert len(data.load("cifar10", data_dir=tmp_path, holdout=0).train) == 50
+    assert len(datasets.load("cifar10", data_dir=tmp_path, holdout=0).train) == 50
     assert {path.name: path.read_bytes() for path in (tmp_path / "cifar10").iterdir()} == cifar
     assert Handler.asked == ["/cifar.tar.gz"]
 
@@ -145,21 +178,36 @@ def test_archives_are_unpacked(cifar: dict[str, bytes], tmp_path: Path) -> None:
 def test_wrong_contents_are_not_kept(mnist: dict[str, bytes], tmp_path: Path) -> None:
     Handler.content["/mnist/t10k-labels-idx1-ubyte.gz"] = gzip.compress(b"something else")
     expected = md5(mnist["t10k-labels-idx1-ubyte"])
-    message = rf"gave a t10k-labels-idx1-ubyte with MD5 {md5(b'something else')} instead of {expected}\): put train-images"
+    message = (
+        rf"gave a t10k-labels-idx1-ubyte with MD5 {md5(b'something else')} instead of {expected}\):"
+        r" put train-images"
+    )
     with pytest.raises(DataError, match=message):
         ensure("mnist", tmp_path)
     assert nothing_left(tmp_path / "mnist")
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>log in first</html>", gzip.compress(bytes(range(256)) * 40)[:-9]])
-def test_damaged_downloads_are_not_kept(mnist: dict[str, bytes], tmp_path: Path, body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>log in first</html>", gzip.compress(bytes(range(256)) * 40)[:-9]]
+)
+def test_damaged_downloads_are_not_kept(
+    mnist: dict[str, bytes], tmp_path: Path, body: bytes
+) -> None:
     Handler.content["/mnist/train-images-idx3-ubyte.gz"] = body
-    with pytest.raises(DataError, match=r"could not be downloaded \(.*(cut short or damaged|with MD5).*\): put train-images-idx3-ubyte, "):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"could not be downloaded \(.*(cut short or damaged|with MD5).*\): put"
+            r" train-images-idx3-ubyte, "
+        ),
+    ):
         ensure("mnist", tmp_path)
     assert nothing_left(tmp_path / "mnist")
 
 
-def test_a_connection_that_breaks_off(mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_breaks_off(
+    mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = Handler.content["/mnist/train-images-idx3-ubyte.gz"]
     Handler.content["/mnist/train-images-idx3-ubyte.gz"] = whole[:50]
     monkeypatch.setattr(Handler, "promise", len(whole) - 50)
@@ -169,7 +217,9 @@ def test_a_connection_that_breaks_off(mnist: dict[str, bytes], tmp_path: Path, m
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "html", "member", "link", "folder"])
-def test_damaged_archives_are_not_kept(cifar: dict[str, bytes], tmp_path: Path, damage: str) -> None:
+def test_damaged_archives_are_not_kept(
+    cifar: dict[str, bytes], tmp_path: Path, damage: str
+) -> None:
     members = {f"cifar-10-batches-bin/{name}": content for name, content in cifar.items()}
     less = {name: content for name, content in members.items() if "test_batch" not in name}
     whole = Handler.content["/cifar.tar.gz"]
@@ -182,21 +232,35 @@ def test_damaged_archives_are_not_kept(cifar: dict[str, bytes], tmp_path: Path, 
         "folder": tar(less, folder="cifar-10-batches-bin/test_batch.bin"),
     }
     Handler.content["/cifar.tar.gz"] = body[damage]
-    with pytest.raises(DataError, match=r"^CIFAR-10 is not complete in .* could not be downloaded \(.*\): put data_batch_1.bin, [^\n]*$"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"^CIFAR-10 is not complete in .* could not be downloaded \(.*\): put data_batch_1.bin,"
+            r" [^\n]*$"
+        ),
+    ):
         ensure("cifar10", tmp_path)
     assert nothing_left(tmp_path / "cifar10")
 
 
-def test_paths_inside_an_archive_are_never_written_to(cifar: dict[str, bytes], tmp_path: Path) -> None:
+def test_paths_inside_an_archive_are_never_written_to(
+    cifar: dict[str, bytes], tmp_path: Path
+) -> None:
     members = {f"cifar-10-batches-bin/{name}": content for name, content in cifar.items()}
-    Handler.content["/cifar.tar.gz"] = tar({"../../escaped": b"x", "/tmp/cclk-escaped": b"x", **members})
+    Handler.content["/cifar.tar.gz"] = tar(
+        {"../../escaped": b"x", "/tmp/cclk-escaped": b"x", **members}
+    )
     ensure("cifar10", tmp_path / "deep" / "down")
-    assert sorted(path.name for path in (tmp_path / "deep" / "down" / "cifar10").iterdir()) == sorted(cifar)
+    assert sorted(
+        path.name for path in (tmp_path / "deep" / "down" / "cifar10").iterdir()
+    ) == sorted(cifar)
     assert not list(tmp_path.rglob("*escaped"))
     assert not Path("/tmp/cclk-escaped").exists()
 
 
-def test_files_that_unpack_without_end_are_refused(mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_unpack_without_end_are_refused(
+    mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(download, "_LARGEST_FILE", 1000)
     with pytest.raises(DataError, match="unpacks to more than 1000 bytes"):
         ensure("mnist", tmp_path)
@@ -208,23 +272,29 @@ def test_files_that_unpack_without_end_are_refused(mnist: dict[str, bytes], tmp_
 
 def test_missing_at_the_address(mnist: dict[str, bytes], tmp_path: Path) -> None:
     Handler.content.clear()
-    names = "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte"
+    names = (
+        "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,"
+        " t10k-labels-idx1-ubyte"
+    )
     folder = tmp_path / "mnist"
     message = (
-        rf"^MNIST is not complete in {folder} and could not be downloaded \(http://[^ ]*: .*404.*\): put {names} \(or .*\) into {folder}$"
+        rf"^MNIST is not complete in {folder} and could not be downloaded \(http://[^ ]*:"
+        rf" .*404.*\): put {names} \(or .*\) into {folder}$"
     )
     with pytest.raises(DataError, match=message):
-        data.load("colormnist", data_dir=tmp_path)
+        datasets.load("colormnist", data_dir=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["colormnist", "cifar10", "fashion-mnist"])
-def test_no_network_is_one_line_that_says_what_to_do(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_one_line_that_says_what_to_do(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*args: object, **options: object) -> None:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
     monkeypatch.setattr("urllib.request.urlopen", refuse)
     with pytest.raises(DataError, match="Network is unreachable") as caught:
-        data.load(name, data_dir=tmp_path)
+        datasets.load(name, data_dir=tmp_path)
     folder = "mnist" if name == "colormnist" else name
     for part in (*SOURCES[folder].md5, str(tmp_path / folder)):
         assert part in str(caught.value)
@@ -258,7 +328,9 @@ def test_a_lookup_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mon
     assert time.monotonic() - started < 3
 
 
-def test_a_crawling_address_is_given_up(mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crawling_address_is_given_up(
+    mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Handler, "crumbs", True)
     monkeypatch.setattr(download, "CRAWL_SECONDS", 0.4)
     started = time.monotonic()
@@ -269,11 +341,19 @@ def test_a_crawling_address_is_given_up(mnist: dict[str, bytes], tmp_path: Path,
 
 def test_a_folder_that_cannot_be_made(mnist: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(DataError, match=r"MNIST cannot be put into .*file/mnist: Not a directory; choose another folder with --data-dir"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"MNIST cannot be put into .*file/mnist: Not a directory; choose another folder with"
+            r" --data-dir"
+        ),
+    ):
         ensure("mnist", tmp_path / "file")
 
 
-def test_a_full_disk(mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(
+    mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(self: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -284,6 +364,10 @@ def test_a_full_disk(mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytes
 
 
 def test_published_sums_and_layout() -> None:
-    assert {name: len(source.md5) for name, source in SOURCES.items()} == {"mnist": 4, "fashion-mnist": 4, "cifar10": 6}
+    assert {name: len(source.md5) for name, source in SOURCES.items()} == {
+        "mnist": 4,
+        "fashion-mnist": 4,
+        "cifar10": 6,
+    }
     assert all(len(value) == 32 for source in SOURCES.values() for value in source.md5.values())
     assert len(cifar_bytes(0)) % 3073 == 0

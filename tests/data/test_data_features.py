@@ -1,4 +1,6 @@
-"""Features from a file as condition: they belong to the right rows whatever is held out, and what is wrong with a file is named."""
+"""Features from a file as condition: they belong to the right rows whatever is held out, and
+what is wrong with a file is named.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,25 @@ import numpy as np
 import pytest
 import torch
 
-from cclk import data
-from cclk.data import DataError, Split
+from cclk import datasets
+from cclk.data import Split
 from cclk.data.feature_files import read_features, row_ids
+from cclk.errors import DataError
 
 ROWS = {"cifar10": (50, 10), "fashion-mnist": (60, 20)}
 
 
 def write(path: Path, dataset: str = "cifar10", **changes: Any) -> Path:
-    """A good file but for the changes; row i holds i, 100 + i in the order train, test. None leaves an array out."""
+    """A good file but for the changes; row i holds i, 100 + i in the order train, test. None
+    leaves an array out.
+    """
     train, test = ROWS[dataset]
     arrays: dict[str, Any] = {
-        "features": np.stack([np.arange(train + test), 100 + np.arange(train + test)], axis=1).astype(np.float32),
+        "features": (
+            np.stack([np.arange(train + test), 100 + np.arange(train + test)], axis=1).astype(
+                np.float32
+            )
+        ),
         "ids": np.concatenate([row_ids("train", train), row_ids("test", test)]),
         "about": np.array(json.dumps({"dataset": dataset, "encoder": "e", "version": "0"})),
     }
@@ -33,7 +42,7 @@ def write(path: Path, dataset: str = "cifar10", **changes: Any) -> Path:
 
 
 def number(dataset: str, split: Split) -> torch.Tensor:
-    """Which row of the small files each picture is: they hold their number."""
+    """Which row of the small files each image is: they hold their number."""
     assert isinstance(split.x, torch.Tensor)
     if dataset == "cifar10":
         return split.x[:, 0, 0, 0].float()
@@ -42,9 +51,13 @@ def number(dataset: str, split: Split) -> torch.Tensor:
 
 @pytest.mark.parametrize("dataset", ROWS)
 @pytest.mark.parametrize(("holdout", "seed"), [(0, 0), (7, 0), (20, 0), (20, 3)])
-def test_each_row_has_its_own_features(data_dir: Path, tmp_path: Path, dataset: str, holdout: int, seed: int) -> None:
+def test_each_row_has_its_own_features(
+    data_dir: Path, tmp_path: Path, dataset: str, holdout: int, seed: int
+) -> None:
     path = write(tmp_path / "f.npz", dataset)
-    loaded = data.load(dataset, data_dir=data_dir, holdout=holdout, seed=seed, features=str(path))
+    loaded = datasets.load(
+        dataset, data_dir=data_dir, holdout=holdout, seed=seed, features=str(path)
+    )
     assert (loaded.condition_kind, loaded.condition_names) == ("continuous", ("f0", "f1"))
     assert len(loaded.validation) == holdout
     for split in (loaded.train, loaded.validation):
@@ -54,10 +67,16 @@ def test_each_row_has_its_own_features(data_dir: Path, tmp_path: Path, dataset: 
     assert loaded.test.condition[:, 0].tolist() == list(range(train, train + test))
 
 
-def test_pictures_and_labels_stay_as_they_are(data_dir: Path, tmp_path: Path) -> None:
-    plain = data.load("cifar10", data_dir=data_dir, holdout=20)
-    loaded = data.load("cifar10", data_dir=data_dir, holdout=20, features=write(tmp_path / "f.npz"))
-    for one, two in ((plain.train, loaded.train), (plain.validation, loaded.validation), (plain.test, loaded.test)):
+def test_images_and_labels_stay_as_they_are(data_dir: Path, tmp_path: Path) -> None:
+    plain = datasets.load("cifar10", data_dir=data_dir, holdout=20)
+    loaded = datasets.load(
+        "cifar10", data_dir=data_dir, holdout=20, features=write(tmp_path / "f.npz")
+    )
+    for one, two in (
+        (plain.train, loaded.train),
+        (plain.validation, loaded.validation),
+        (plain.test, loaded.test),
+    ):
         assert torch.equal(one.x, two.x)  # type: ignore[arg-type]
         assert torch.equal(one.y, two.y)
     assert plain.condition_kind == "categorical"
@@ -77,26 +96,50 @@ def spoilt(value: float) -> Callable[[], dict[str, Any]]:
     [
         (lambda: {"ids": None}, "it lacks ids"),
         (lambda: {"features": None, "about": None}, "it lacks features and about"),
-        (lambda: {"features": np.ones((60, 2))}, "features is float64 of shape (60, 2), not float32 (n, d)"),
+        (
+            lambda: {"features": np.ones((60, 2))},
+            "features is float64 of shape (60, 2), not float32 (n, d)",
+        ),
         (lambda: {"features": np.ones(60, np.float32)}, "features is float32 of shape (60,)"),
-        (lambda: {"features": np.ones((60, 0), np.float32)}, "features is float32 of shape (60, 0)"),
-        (lambda: {"ids": row_ids("train", 59)}, "ids is <U14 of shape (59,), not one text for each of the 60 rows"),
-        (lambda: {"features": np.ones((70, 2), np.float32), "ids": row_ids("train", 70)},
-         "it has 70 rows, but cifar10 has 50 samples to train on and 10 to test on"),
-        (lambda: {"ids": np.concatenate([row_ids("test", 10), row_ids("train", 50)])},
-         "its row 0 is 'test/00000000', which is not the sample of cifar10 that belongs there"),
+        (
+            lambda: {"features": np.ones((60, 0), np.float32)},
+            "features is float32 of shape (60, 0)",
+        ),
+        (
+            lambda: {"ids": row_ids("train", 59)},
+            "ids is <U14 of shape (59,), not one text for each of the 60 rows",
+        ),
+        (
+            lambda: {"features": np.ones((70, 2), np.float32), "ids": row_ids("train", 70)},
+            "it has 70 rows, but cifar10 has 50 samples to train on and 10 to test on",
+        ),
+        (
+            lambda: {"ids": np.concatenate([row_ids("test", 10), row_ids("train", 50)])},
+            "its row 0 is 'test/00000000', which is not the sample of cifar10 that belongs there",
+        ),
         (spoilt(np.nan), "features is NaN or infinite in row 51 (test/00000001), column 1"),
         (spoilt(np.inf), "features is NaN or infinite in row 51 (test/00000001), column 1"),
         (lambda: {"about": np.array("[]")}, "about does not say for which dataset it was made"),
-        (lambda: {"about": np.array("not json")}, "about does not say for which dataset it was made"),
-        (lambda: {"features": np.array([{}] * 60)}, "it cannot be read (Object arrays cannot be loaded"),
-        (lambda: {"about": np.array(json.dumps({"dataset": "fashion-mnist"}))}, "holds features of fashion-mnist, not of cifar10"),
+        (
+            lambda: {"about": np.array("not json")},
+            "about does not say for which dataset it was made",
+        ),
+        (
+            lambda: {"features": np.array([{}] * 60)},
+            "it cannot be read (Object arrays cannot be loaded",
+        ),
+        (
+            lambda: {"about": np.array(json.dumps({"dataset": "fashion-mnist"}))},
+            "holds features of fashion-mnist, not of cifar10",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_file_is_one_line(data_dir: Path, tmp_path: Path, change: Callable[[], dict[str, Any]], message: str) -> None:
+)
+def test_what_is_wrong_with_a_file_is_one_line(
+    data_dir: Path, tmp_path: Path, change: Callable[[], dict[str, Any]], message: str
+) -> None:
     path = write(tmp_path / "f.npz", **change())
     with pytest.raises(DataError, match=re.escape(message)) as caught:
-        data.load("cifar10", data_dir=data_dir, holdout=5, features=path)
+        datasets.load("cifar10", data_dir=data_dir, holdout=5, features=path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -104,22 +147,26 @@ def test_what_is_wrong_with_a_file_is_one_line(data_dir: Path, tmp_path: Path, c
 def test_files_that_are_no_npz(data_dir: Path, tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     with pytest.raises(
-        DataError, match=r"there is no file of features .* make it with cclk features DATASET --encoder ENCODER --out .*lists encoders\)$"
+        DataError,
+        match=(
+            r"there is no file of features .* make it with cclk features DATASET --encoder ENCODER"
+            r" --out .*lists encoders\)$"
+        ),
     ):
-        data.load("cifar10", data_dir=data_dir, features=path)
+        datasets.load("cifar10", data_dir=data_dir, features=path)
     path.write_text("features")
     with pytest.raises(DataError, match=r"it is not an \.npz file, or cut short"):
-        data.load("cifar10", data_dir=data_dir, features=path)
+        datasets.load("cifar10", data_dir=data_dir, features=path)
     whole = write(path).read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"it is not an \.npz file, or cut short"):
-        data.load("cifar10", data_dir=data_dir, features=path)
+        datasets.load("cifar10", data_dir=data_dir, features=path)
     write(path)
     content = bytearray(whole)
     content[200] ^= 255  # inside the features: the archive's checksum notices
     path.write_bytes(bytes(content))
     with pytest.raises(DataError, match="it cannot be read"):
-        data.load("cifar10", data_dir=data_dir, features=path)
+        datasets.load("cifar10", data_dir=data_dir, features=path)
 
 
 def test_a_home_folder_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ import pytest
 import torch
 from small_files import cifar_bytes, idx_bytes
 
-from cclk import data
-from cclk.data import DataError
-from cclk.data.download import SOURCES
-from cclk.data.files import data_folder, read_cifar, read_idx, read_labelled_idx
+from cclk import datasets
+from cclk.data.folder import data_folder
+from cclk.datasets.download import SOURCES
+from cclk.datasets.formats import read_cifar, read_idx, read_labeled_idx
+from cclk.errors import DataError
 
 IMAGES = "train-images-idx3-ubyte"
 LABELS = "train-labels-idx1-ubyte"
@@ -33,7 +34,7 @@ def test_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_environment_variable_is_used(monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> None:
     monkeypatch.setenv("CCLK_DATA", str(data_dir))
-    assert len(data.load("cifar10", holdout=0).train) == 50
+    assert len(datasets.load("cifar10", holdout=0).train) == 50
 
 
 def test_idx_round_trip(tmp_path: Path) -> None:
@@ -44,16 +45,19 @@ def test_idx_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["colormnist", "cifar10"])
 def test_compressed_files_are_read_too(name: str, data_dir: Path) -> None:
-    plain = data.load(name, data_dir=data_dir, holdout=0)
+    plain = datasets.load(name, data_dir=data_dir, holdout=0)
     for folder in data_dir.iterdir():
         for path in list(folder.iterdir()):
             path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
             path.unlink()
-    assert torch.equal(data.load(name, data_dir=data_dir, holdout=0).train.x, plain.train.x)
+    assert torch.equal(datasets.load(name, data_dir=data_dir, holdout=0).train.x, plain.train.x)
 
 
 def damaged_in(folder: Path, file: str, why: str) -> str:
-    return rf"^{file} in {folder} is damaged: .*{why}.*; delete it to have it downloaded again, or put a good copy there$"
+    return (
+        rf"^{file} in {folder} is damaged: .*{why}.*; delete it to have it downloaded again, or put"
+        r" a good copy there$"
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,32 +66,48 @@ def damaged_in(folder: Path, file: str, why: str) -> str:
         (b"", "does not begin as an IDX file"),
         (b"\x00\x00\x08", "does not begin as an IDX file"),
         (b"<html>not found</html>", "does not begin as an IDX file"),
-        (b"\x00\x00\x08\x01\x00\x00\x00\x05hello", "does not begin as an IDX file of bytes in 3 dimensions"),
+        (
+            b"\x00\x00\x08\x01\x00\x00\x00\x05hello",
+            "does not begin as an IDX file of bytes in 3 dimensions",
+        ),
         (b"\x00\x00\x08\x03\x00\x00", "cut short: 6 bytes"),
-        (idx_bytes(np.zeros((60, 28, 28), np.uint8))[:-1], "47055 bytes, but 60 x 28 x 28 values need 47056"),
-        (idx_bytes(np.zeros((60, 28, 28), np.uint8)) + b"x", "47057 bytes, but 60 x 28 x 28 values need 47056"),
+        (
+            idx_bytes(np.zeros((60, 28, 28), np.uint8))[:-1],
+            "47055 bytes, but 60 x 28 x 28 values need 47056",
+        ),
+        (
+            idx_bytes(np.zeros((60, 28, 28), np.uint8)) + b"x",
+            "47057 bytes, but 60 x 28 x 28 values need 47056",
+        ),
         (b"\x00\x00\x08\x03" + b"\xff" * 12, "16 bytes, but 4294967295 x"),
-        (idx_bytes(np.zeros((60, 27, 28), np.uint8)), "pictures are 27 x 28"),
-        (idx_bytes(np.zeros((59, 28, 28), np.uint8)), "59 pictures, but train-labels-idx1-ubyte has 60 labels"),
+        (idx_bytes(np.zeros((60, 27, 28), np.uint8)), "images are 27 x 28"),
+        (
+            idx_bytes(np.zeros((59, 28, 28), np.uint8)),
+            "59 images, but train-labels-idx1-ubyte has 60 labels",
+        ),
     ],
 )
-def test_damaged_pictures(data_dir: Path, content: bytes, why: str) -> None:
+def test_damaged_images(data_dir: Path, content: bytes, why: str) -> None:
     (data_dir / "mnist" / IMAGES).write_bytes(content)
     with pytest.raises(DataError, match=damaged_in(data_dir / "mnist", IMAGES, why)):
-        data.load("colormnist", data_dir=data_dir)
+        datasets.load("colormnist", data_dir=data_dir)
 
 
 def test_damaged_labels(data_dir: Path) -> None:
     labels = np.zeros(60, np.uint8)
     labels[41] = 11
     (data_dir / "mnist" / LABELS).write_bytes(idx_bytes(labels))
-    with pytest.raises(DataError, match=damaged_in(data_dir / "mnist", LABELS, "label 41 is 11, not one of 0 to 9")):
-        read_labelled_idx(data_dir / "mnist", "train")
+    with pytest.raises(
+        DataError, match=damaged_in(data_dir / "mnist", LABELS, "label 41 is 11, not one of 0 to 9")
+    ):
+        read_labeled_idx(data_dir / "mnist", "train")
 
 
 @pytest.mark.parametrize("keep", [0, 10, 60])
 def test_damaged_gzip(tmp_path: Path, keep: int) -> None:
-    whole = gzip.compress(idx_bytes(np.random.default_rng(0).integers(0, 256, (9, 28, 28), np.uint8)))
+    whole = gzip.compress(
+        idx_bytes(np.random.default_rng(0).integers(0, 256, (9, 28, 28), np.uint8))
+    )
     (tmp_path / f"{IMAGES}.gz").write_bytes(whole[:keep])
     with pytest.raises(DataError, match=damaged_in(tmp_path, f"{IMAGES}.gz", "")):
         read_idx(tmp_path, IMAGES, 3)
@@ -99,7 +119,12 @@ def test_damaged_gzip(tmp_path: Path, keep: int) -> None:
 @pytest.mark.parametrize("content", [b"", cifar_bytes(0)[:-1], cifar_bytes(0) + b"x"])
 def test_damaged_cifar_sizes(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "test_batch.bin").write_bytes(content)
-    with pytest.raises(DataError, match=damaged_in(tmp_path, "test_batch.bin", f"{len(content)} bytes, which is no multiple of 3073")):
+    with pytest.raises(
+        DataError,
+        match=damaged_in(
+            tmp_path, "test_batch.bin", f"{len(content)} bytes, which is no multiple of 3073"
+        ),
+    ):
         read_cifar(tmp_path, "test_batch.bin")
 
 
@@ -110,7 +135,9 @@ def test_damaged_cifar_label(tmp_path: Path) -> None:
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"^{IMAGES} is missing: put it, or {IMAGES}.gz, into {tmp_path}$"):
+    with pytest.raises(
+        DataError, match=rf"^{IMAGES} is missing: put it, or {IMAGES}.gz, into {tmp_path}$"
+    ):
         read_idx(tmp_path, IMAGES, 3)
     (tmp_path / "loop").mkdir()
     (tmp_path / IMAGES).symlink_to(tmp_path / "loop")
@@ -124,8 +151,12 @@ def test_the_real_files_if_they_are_here() -> None:
         folder = data_folder() / name
         if not all((folder / file).is_file() for file in source.md5):
             continue
-        pictures, labels = read_cifar(folder, "test_batch.bin") if name == "cifar10" else read_labelled_idx(folder, "t10k")
-        assert len(pictures) == len(labels) == 10_000
+        images, labels = (
+            read_cifar(folder, "test_batch.bin")
+            if name == "cifar10"
+            else read_labeled_idx(folder, "t10k")
+        )
+        assert len(images) == len(labels) == 10_000
         assert np.bincount(labels).min() >= 892
         file = "test_batch.bin" if name == "cifar10" else "t10k-images-idx3-ubyte"
         assert hashlib.md5((folder / file).read_bytes()).hexdigest() == source.md5[file]

@@ -1,4 +1,6 @@
-"""A fingerprint changes with what would move rows between splits or change what is learnt, and with nothing else."""
+"""A fingerprint changes with what would move rows between splits or change what is learned, and
+with nothing else.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,28 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from cclk import data
+from cclk import datasets
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 
 
 def dataset() -> Dataset:
-    split = Split(torch.arange(12.0).reshape(6, 2), torch.arange(6), torch.arange(6.0)[:, None], tuple("abcdef"))
-    return Dataset("table", split, split.subset(torch.arange(2)), split.subset(torch.arange(3)), tuple("012345"), (Column("z"),), "")
+    split = Split(
+        torch.arange(12.0).reshape(6, 2),
+        torch.arange(6),
+        torch.arange(6.0)[:, None],
+        tuple("abcdef"),
+    )
+    return Dataset(
+        "table",
+        split,
+        split.subset(torch.arange(2)),
+        split.subset(torch.arange(3)),
+        tuple("012345"),
+        (Column("z"),),
+        "",
+    )
 
 
 def test_the_same_data_have_the_same_fingerprint() -> None:
@@ -41,28 +56,38 @@ def test_other_data_have_another() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_pictures_in_memory_are_looked_at() -> None:
+def test_images_in_memory_are_looked_at() -> None:
     whole = dataset()
-    pictures = torch.arange(6 * 48).reshape(6, 3, 4, 4).to(torch.uint8)
-    found = [pictures, pictures.flip(0), pictures.reshape(6, 3, 2, 8)]
+    images = torch.arange(6 * 48).reshape(6, 3, 4, 4).to(torch.uint8)
+    found = [images, images.flip(0), images.reshape(6, 3, 2, 8)]
     assert len({fingerprint(replace(whole, train=replace(whole.train, x=x))) for x in found}) == 3
-    loose = pictures.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    loose = images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     assert fingerprint(replace(whole, train=replace(whole.train, x=loose))) == fingerprint(
-        replace(whole, train=replace(whole.train, x=pictures))
+        replace(whole, train=replace(whole.train, x=images))
     )
 
 
-def test_pictures_in_files_are_told_by_their_names_wherever_they_are(tmp_path: Path) -> None:
-    """Where a category is all that is known of a row, only its file tells it from others of the category."""
+def test_images_in_files_are_told_by_their_names_wherever_they_are(tmp_path: Path) -> None:
+    """Where a category is all that is known of a row, only its file tells it from others of the
+    category.
+    """
     names = [f"{number:02d}.png" for number in range(40)]
     (tmp_path / "a" / "faces").mkdir(parents=True)
     for name in names:
         Image.new("RGB", (4, 4)).save(tmp_path / "a" / "faces" / name)
 
     def found(folder: str, names: list[str]) -> Dataset:
-        rows = "".join(f"faces/{name},{'Oslo' if row < 20 else 'Bonn'}\n" for row, name in enumerate(names))
+        rows = "".join(
+            f"faces/{name},{'Oslo' if row < 20 else 'Bonn'}\n" for row, name in enumerate(names)
+        )
         (tmp_path / folder / "people.csv").write_text(f"path,site\n{rows}")
-        return data.load(str(tmp_path / folder / "people.csv"), image="path", condition="site", size=4, data_dir=tmp_path)
+        return datasets.load(
+            str(tmp_path / folder / "people.csv"),
+            image="path",
+            condition="site",
+            size=4,
+            data_dir=tmp_path,
+        )
 
     before = fingerprint(found("a", names))
     assert fingerprint(found("a", names)) == before

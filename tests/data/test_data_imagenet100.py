@@ -1,4 +1,6 @@
-"""ImageNet-100 from a small tree in the official layout, with the label or features from a file as condition."""
+"""ImageNet-100 from a small tree in the official layout, with the label or features from a file
+as condition.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,28 @@ import pytest
 import torch
 from PIL import Image
 
-from cclk import data
-from cclk.data import DataError, Dataset
-from cclk.data.streamed import StreamedPictures
+from cclk import datasets
+from cclk.data import Dataset
+from cclk.data.streamed import StreamedImages
+from cclk.errors import DataError
 
 CLASSES = {"n02869837": "bonnet", "n01749939": "green mamba", "n02106550": "Rottweiler"}
 FRAMES = {"train": 4, "val": 2}
 
 
 def write(folder: Path) -> Path:
-    """The tree, with one class more than is listed; class c shows 60 c, and 10 more with each picture."""
+    """The tree, with one class more than is listed; class c shows 60 c, and 10 more with each
+    image.
+    """
     root = folder / "imagenet-100"
     for part, count in FRAMES.items():
         for number, name in enumerate([*CLASSES, "n99999999"]):
             own = root / part / name
             own.mkdir(parents=True)
             for frame in range(count):
-                Image.new("RGB", (40, 30), (60 * number + 10 * frame,) * 3).save(own / f"{name}_{frame}.JPEG", "JPEG", quality=95)
+                Image.new("RGB", (40, 30), (60 * number + 10 * frame,) * 3).save(
+                    own / f"{name}_{frame}.JPEG", "JPEG", quality=95
+                )
     (root / "classes.txt").write_text("".join(f"{wnid} {name}\n" for wnid, name in CLASSES.items()))
     return root
 
@@ -37,28 +44,44 @@ def ids(root: Path) -> list[str]:
 
 
 def features(root: Path, **changes: Any) -> Path:
-    """The features of picture i of class c of the tree: (part, c, i); in an order of their own, and with some to spare."""
+    """The features of image i of class c of the tree: (part, c, i); in an order of their own,
+    and with some to spare.
+    """
     names = ids(root)
-    values = [[float(name.startswith("val")), float([*CLASSES, "n99999999"].index(name.split("/")[1])), float(name[-6])] for name in names]
+    values = [
+        [
+            float(name.startswith("val")),
+            float([*CLASSES, "n99999999"].index(name.split("/")[1])),
+            float(name[-6]),
+        ]
+        for name in names
+    ]
     about = np.array(json.dumps({"dataset": "imagenet-100", "encoder": "e", "version": "0"}))
-    arrays = {"features": np.array(values, np.float32), "ids": np.array(names), "about": about} | changes
+    arrays = {
+        "features": np.array(values, np.float32),
+        "ids": np.array(names),
+        "about": about,
+    } | changes
     path = root.parent / "features.npz"
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
 
 
 def load(folder: Path, **options: object) -> Dataset:
-    return data.load("imagenet-100", data_dir=folder, **({"holdout": 0, "size": 8} | options))
+    return datasets.load("imagenet-100", data_dir=folder, **({"holdout": 0, "size": 8} | options))
 
 
 def shown(dataset: Dataset) -> list[list[int]]:
-    return [(split.x[:].float().mean((1, 2, 3)) / 10).round().int().tolist() for split in (dataset.train, dataset.validation, dataset.test)]
+    return [
+        (split.x[:].float().mean((1, 2, 3)) / 10).round().int().tolist()
+        for split in (dataset.train, dataset.validation, dataset.test)
+    ]
 
 
-def test_pictures_labels_and_split(tmp_path: Path) -> None:
+def test_images_labels_and_split(tmp_path: Path) -> None:
     write(tmp_path)
     dataset = load(tmp_path)
-    assert isinstance(dataset.train.x, StreamedPictures)
+    assert isinstance(dataset.train.x, StreamedImages)
     assert dataset.classes == ("bonnet", "green mamba", "Rottweiler")
     assert shown(dataset) == [[0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 15], [], [0, 1, 6, 7, 12, 13]]
     assert dataset.train.y.tolist() == [0] * 4 + [1] * 4 + [2] * 4
@@ -95,14 +118,22 @@ def test_features_are_the_condition(tmp_path: Path, spare: bool) -> None:
     dataset = load(tmp_path, features=path, holdout=3)
     assert dataset.condition_kind == "continuous"
     assert dataset.condition_names == ("f0", "f1", "f2")
-    for part, split, values in zip((0, 0, 1), (dataset.train, dataset.validation, dataset.test), shown(dataset), strict=True):
+    for part, split, values in zip(
+        (0, 0, 1), (dataset.train, dataset.validation, dataset.test), shown(dataset), strict=True
+    ):
         assert split.condition.tolist() == [[part, value // 6, value % 6] for value in values]
         assert split.condition[:, 1].tolist() == split.y.tolist()
 
 
 def test_features_in_the_order_of_the_dataset(tmp_path: Path) -> None:
     root = write(tmp_path)
-    spoken = [name for part in FRAMES for wnid in CLASSES for name in ids(root) if name.startswith(f"{part}/{wnid}/")]
+    spoken = [
+        name
+        for part in FRAMES
+        for wnid in CLASSES
+        for name in ids(root)
+        if name.startswith(f"{part}/{wnid}/")
+    ]
     values = np.arange(len(spoken), dtype=np.float32)[:, None]
     dataset = load(tmp_path, features=features(root, features=values, ids=np.array(spoken)))
     assert dataset.train.condition[:, 0].tolist() == list(range(12))
@@ -117,17 +148,32 @@ def rows(root: Path) -> Any:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda root: {"ids": np.array([*ids(root)[:-1], ids(root)[3]])}, r"has two rows for train/n01749939/n01749939_3\.JPEG: make it"),
         (
-            lambda root: {"ids": np.array([name.replace("n01749939_2", "other") for name in ids(root)])},
-            r"has no features of 1 of 18 pictures, among them train/n01749939/n01749939_2\.JPEG: make it anew",
+            lambda root: {"ids": np.array([*ids(root)[:-1], ids(root)[3]])},
+            r"has two rows for train/n01749939/n01749939_3\.JPEG: make it",
         ),
         (
-            lambda root: {"features": np.where(np.arange(24)[:, None] == 5, np.nan, rows(root)).astype(np.float32)},
+            lambda root: {
+                "ids": np.array([name.replace("n01749939_2", "other") for name in ids(root)])
+            },
+            (
+                r"has no features of 1 of 18 images, among them train/n01749939/n01749939_2\.JPEG:"
+                r" make it anew"
+            ),
+        ),
+        (
+            lambda root: {
+                "features": (
+                    np.where(np.arange(24)[:, None] == 5, np.nan, rows(root)).astype(np.float32)
+                )
+            },
             r"NaN or infinite in row 5 \(train/n02106550/n02106550_1\.JPEG\)",
         ),
         (lambda root: {"ids": None}, "it lacks ids"),
-        (lambda root: {"about": np.array('{"dataset": "cifar10"}')}, "holds features of cifar10, not of imagenet-100"),
+        (
+            lambda root: {"about": np.array('{"dataset": "cifar10"}')},
+            "holds features of cifar10, not of imagenet-100",
+        ),
     ],
 )
 def test_bad_features_are_named(tmp_path: Path, change: Any, said: str) -> None:
@@ -141,13 +187,21 @@ def test_bad_features_are_named(tmp_path: Path, change: Any, said: str) -> None:
 
 def test_a_missing_file_of_features(tmp_path: Path) -> None:
     write(tmp_path)
-    with pytest.raises(DataError, match=r"there is no file of features .*none\.npz: make it with cclk features"):
+    with pytest.raises(
+        DataError, match=r"there is no file of features .*none\.npz: make it with cclk features"
+    ):
         load(tmp_path, features=str(tmp_path / "none.npz"))
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "imagenet-100"
-    with pytest.raises(DataError, match=rf"ImageNet-100 is not complete in {folder}, train, val not found: get .* https://image-net.org/"):
+    with pytest.raises(
+        DataError,
+        match=(
+            rf"ImageNet-100 is not complete in {folder}, train, val not found: get .*"
+            r" https://image-net.org/"
+        ),
+    ):
         load(tmp_path)
     root = write(tmp_path)
     (root / "classes.txt").unlink()
@@ -158,7 +212,10 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("n02869837\nn00000000\n", r"classes.txt, line 2: there is no class n00000000: .*/train/n00000000 is no folder"),
+        (
+            "n02869837\nn00000000\n",
+            r"classes.txt, line 2: there is no class n00000000: .*/train/n00000000 is no folder",
+        ),
         ("n02869837\n\nn02869837\n", "classes.txt, line 3: the class n02869837 stands there twice"),
         ("\n", "classes.txt lists no classes"),
     ],
@@ -174,14 +231,14 @@ def test_an_empty_class_is_named(tmp_path: Path) -> None:
     root = write(tmp_path)
     for path in (root / "val" / "n01749939").iterdir():
         path.unlink()
-    with pytest.raises(DataError, match=r"val/n01749939 holds no pictures"):
+    with pytest.raises(DataError, match=r"val/n01749939 holds no images"):
         load(tmp_path)
 
 
-def test_a_damaged_picture_is_named_when_it_is_read(tmp_path: Path) -> None:
+def test_a_damaged_image_is_named_when_it_is_read(tmp_path: Path) -> None:
     root = write(tmp_path)
     path = root / "train" / "n01749939" / "n01749939_0.JPEG"
-    path.write_text("no picture")
+    path.write_text("no image")
     dataset = load(tmp_path)
-    with pytest.raises(DataError, match=f"{path} is no picture"):
+    with pytest.raises(DataError, match=f"{path} is no image"):
         dataset.train.x[torch.arange(12)]

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from cclk import data
-from cclk.data import DataError, Dataset, Split
+from cclk import datasets
+from cclk.data import Dataset, Split
+from cclk.errors import DataError
 
 IN_MEMORY = ("colordigits", "colormnist", "cifar10", "fashion-mnist")
 
 
 def small(name: str, data_dir: Path, **options: object) -> Dataset:
-    return data.load(name, data_dir=data_dir, **({"holdout": 7} | options))
+    return datasets.load(name, data_dir=data_dir, **({"holdout": 7} | options))
 
 
 @pytest.mark.parametrize("name", IN_MEMORY)
@@ -62,7 +63,9 @@ def test_holdout_moves_rows_and_loses_none(name: str, data_dir: Path) -> None:
 
 
 def test_the_seed_chooses_which_rows_are_held_out(data_dir: Path) -> None:
-    one, two = (data.load("cifar10", data_dir=data_dir, holdout=20, seed=seed) for seed in (0, 1))
+    one, two = (
+        datasets.load("cifar10", data_dir=data_dir, holdout=20, seed=seed) for seed in (0, 1)
+    )
     assert not torch.equal(one.validation.x, two.validation.x)
 
 
@@ -73,17 +76,19 @@ def test_an_impossible_holdout_is_refused(data_dir: Path, holdout: object) -> No
 
 
 def test_unknown_names_and_options_are_named(data_dir: Path) -> None:
-    with pytest.raises(DataError, match=r"no dataset 'mnits': choose colordigits, .*imagenet-100, or .* \.npz"):
-        data.load("mnits")
-    with pytest.raises(DataError, match="cifar10 has no option 'colours': it takes holdout"):
-        data.load("cifar10", data_dir=data_dir, colours="uniform")
+    with pytest.raises(
+        DataError, match=r"no dataset 'mnits': choose colordigits, .*imagenet-100, or .* \.npz"
+    ):
+        datasets.load("mnits")
+    with pytest.raises(DataError, match="cifar10 has no option 'colors': it takes holdout"):
+        datasets.load("cifar10", data_dir=data_dir, colors="uniform")
     with pytest.raises(DataError, match="has no option 'path'"):
-        data.load("mine.npz", path="other.npz")
+        datasets.load("mine.npz", path="other.npz")
     with pytest.raises(DataError, match="seed is -1"):
-        data.load("colordigits", seed=-1)
+        datasets.load("colordigits", seed=-1)
 
 
-def test_cifar_pictures_labels_and_condition(data_dir: Path) -> None:
+def test_cifar_images_labels_and_condition(data_dir: Path) -> None:
     dataset = small("cifar10", data_dir, holdout=0)
     assert dataset.train.x[37, :, 5, 9].tolist() == [37, 38, 39]
     assert dataset.train.y[:12].tolist() == [*range(10), 0, 1]
@@ -93,7 +98,7 @@ def test_cifar_pictures_labels_and_condition(data_dir: Path) -> None:
     assert dataset.classes[9] == "truck"
 
 
-def test_fashion_pictures_are_padded_and_grey(data_dir: Path) -> None:
+def test_fashion_images_are_padded_and_gray(data_dir: Path) -> None:
     dataset = small("fashion-mnist", data_dir, holdout=0)
     assert dataset.train.x.shape == (60, 1, 32, 32)
     # Sample 13 has the value 14 at row 3, column 27 of its 28 x 28.
@@ -105,7 +110,10 @@ def test_fashion_pictures_are_padded_and_grey(data_dir: Path) -> None:
 def test_splits_check_themselves() -> None:
     x, y, z = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), torch.zeros(4, 1)
     assert len(Split(x, y, z)) == 4
-    assert Split(torch.arange(8.0).reshape(4, 2), y, z).subset(torch.tensor([2, 0])).x.tolist() == [[4, 5], [0, 1]]
+    assert Split(torch.arange(8.0).reshape(4, 2), y, z).subset(torch.tensor([2, 0])).x.tolist() == [
+        [4, 5],
+        [0, 1],
+    ]
     with pytest.raises(ValueError, match="differ in length: 4, 3, 4"):
         Split(x, y[:3], z)
     with pytest.raises(ValueError, match="x is float64"):
@@ -117,8 +125,12 @@ def test_splits_check_themselves() -> None:
 
 
 def test_importing_the_room_is_cheap() -> None:
-    code = "import sys, cclk.data, cclk.data.samplers; print({m.split('.')[0] for m in sys.modules})"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = (
+        "import sys, cclk.data, cclk.data.samplers; print({m.split('.')[0] for m in sys.modules})"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert "torch" in loaded
     for heavy in ("sklearn", "scipy", "PIL", "pandas"):
         assert heavy not in loaded

@@ -1,4 +1,6 @@
-"""Tables of one's own: what is understood of them, and one line that names row and column for each mistake."""
+"""Tables of one's own: what is understood of them, and one line that names row and column for
+each mistake.
+"""
 
 # ruff: noqa: E501 (a table of mistakes reads better with one to a line)
 
@@ -14,15 +16,15 @@ import pytest
 import torch
 from PIL import Image
 
-from cclk import CclkWarning, data
+from cclk import CclkWarning, datasets
 from cclk.columns import Column
-from cclk.data import DataError
+from cclk.errors import DataError
 
 ROWS = 40
 
 
 def people(folder: Path, **changed: list[object]) -> Path:
-    """A table of forty people with pictures."""
+    """A table of forty people with images."""
     random = np.random.default_rng(0)
     (folder / "pics").mkdir(exist_ok=True)
     for row in range(ROWS):
@@ -39,15 +41,22 @@ def people(folder: Path, **changed: list[object]) -> Path:
         "smiling": ["yes" if row % 2 else "no" for row in range(ROWS)],
         "part": [("train", "train", "validation", "test")[row % 4] for row in range(ROWS)],
     } | changed
-    lines = [",".join(columns)] + [",".join(str(values[row]) for values in columns.values()) for row in range(ROWS)]
+    lines = [",".join(columns)] + [
+        ",".join(str(values[row]) for values in columns.values()) for row in range(ROWS)
+    ]
     path = folder / "people.csv"
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
-def test_a_table_with_pictures_and_three_conditions(tmp_path: Path) -> None:
-    found = data.load(
-        str(people(tmp_path)), data_dir=tmp_path, image="path", condition=["age", "site", "traits"], label="smiling", split="part"
+def test_a_table_with_images_and_three_conditions(tmp_path: Path) -> None:
+    found = datasets.load(
+        str(people(tmp_path)),
+        data_dir=tmp_path,
+        image="path",
+        condition=["age", "site", "traits"],
+        label="smiling",
+        split="part",
     )
     assert (len(found.train), len(found.validation), len(found.test)) == (20, 10, 10)
     assert found.columns == (
@@ -61,25 +70,35 @@ def test_a_table_with_pictures_and_three_conditions(tmp_path: Path) -> None:
     # Rows 0, 1, 4, 5, ... are for training.
     rows = [row for row in range(ROWS) if row % 4 < 2]
     assert torch.equal(found.train.condition[:, 0], torch.tensor([20 + row * 1.5 for row in rows]))
-    assert found.train.condition[:, 1].tolist() == [[1.0, 0.0, 2.0][row % 3] for row in rows]  # Bonn, Oslo, Rome
-    assert found.train.condition[:, 2:].tolist() == [[[1, 1, 0], [0, 1, 0], [1, 0, 1]][row % 3] for row in rows]
+    assert found.train.condition[:, 1].tolist() == [
+        [1.0, 0.0, 2.0][row % 3] for row in rows
+    ]  # Bonn, Oslo, Rome
+    assert found.train.condition[:, 2:].tolist() == [
+        [[1, 1, 0], [0, 1, 0], [1, 0, 1]][row % 3] for row in rows
+    ]
     assert found.train.ids == tuple(str(row + 1) for row in rows)
-    pictures = found.train.x[torch.arange(20)]
-    assert pictures.shape == (20, 3, 32, 32)
-    assert pictures[:, 0, 0, 0].tolist() == rows
-    for words in ("age is a number from 20 to 78.5", "site is one of 3 categories", "traits is a set of 3 attributes"):
+    images = found.train.x[torch.arange(20)]
+    assert images.shape == (20, 3, 32, 32)
+    assert images[:, 0, 0, 0].tolist() == rows
+    for words in (
+        "age is a number from 20 to 78.5",
+        "site is one of 3 categories",
+        "traits is a set of 3 attributes",
+    ):
         assert words in found.description
 
 
 def test_numbers_as_inputs_and_patterns(tmp_path: Path) -> None:
-    found = data.load(str(people(tmp_path)), features="s_*", condition=["has_*", "age:laplacian"], row_id="path")
+    found = datasets.load(
+        str(people(tmp_path)), features="s_*", condition=["has_*", "age:laplacian"], row_id="path"
+    )
     assert found.train.x.dtype == torch.float32
     assert found.train.x.shape[1] == 2
     assert [(column.name, column.kind, column.kernel) for column in found.columns] == [
         ("has", "attributes", ""),
         ("age", "continuous", "laplacian"),
     ]
-    assert found.classes == ("unlabelled",)
+    assert found.classes == ("unlabeled",)
     assert len(found.train) + len(found.validation) + len(found.test) == ROWS
     everyone = found.train.ids + found.validation.ids + found.test.ids
     assert sorted(everyone) == sorted(f"pics/{row}.png" for row in range(ROWS))
@@ -87,46 +106,72 @@ def test_numbers_as_inputs_and_patterns(tmp_path: Path) -> None:
 
 def test_an_empty_set_of_attributes_is_not_a_missing_one(tmp_path: Path) -> None:
     traits: list[object] = [["a;b", "", "c;a"][row % 3] for row in range(ROWS)]
-    found = data.load(str(people(tmp_path, traits=traits)), features="s_*", condition="traits", row_id="path", split="part")
-    assert "traits is a set of 3 attributes (a, b, c), of which 13 rows have none" in found.description
+    found = datasets.load(
+        str(people(tmp_path, traits=traits)),
+        features="s_*",
+        condition="traits",
+        row_id="path",
+        split="part",
+    )
+    assert (
+        "traits is a set of 3 attributes (a, b, c), of which 13 rows have none" in found.description
+    )
     assert found.train.condition[:3].tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]  # rows 0, 1, 4
     traits[7] = "NA"
     with pytest.raises(DataError, match=r"1 in traits \(the first in row 8\)"):
-        data.load(str(people(tmp_path, traits=traits)), features="s_*", condition="traits")
+        datasets.load(str(people(tmp_path, traits=traits)), features="s_*", condition="traits")
 
 
 def test_a_set_without_any_attributes(tmp_path: Path) -> None:
     path = people(tmp_path, traits=[";"] * ROWS)
     with pytest.raises(DataError, match="'traits' has no attributes at all: leave it out"):
-        data.load(str(path), features="s_*", condition="traits")
+        datasets.load(str(path), features="s_*", condition="traits")
 
 
 def test_a_list_of_words_is_no_embedding(tmp_path: Path) -> None:
-    pyarrow.parquet.write_table(pa.table({"s_1": np.arange(ROWS), "traits": [["hat"], ["beard"]] * (ROWS // 2)}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"row 1, column 'traits' holds \['hat'\]: a list must be of numbers; .* words joined by ';'"):
-        data.load(str(tmp_path / "t.parquet"), features="s_1", condition="traits")
+    pyarrow.parquet.write_table(
+        pa.table({"s_1": np.arange(ROWS), "traits": [["hat"], ["beard"]] * (ROWS // 2)}),
+        tmp_path / "t.parquet",
+    )
+    with pytest.raises(
+        DataError,
+        match=(
+            r"row 1, column 'traits' holds \['hat'\]: a list must be of numbers; .* words joined"
+            r" by ';'"
+        ),
+    ):
+        datasets.load(str(tmp_path / "t.parquet"), features="s_1", condition="traits")
 
 
 def test_parquet_with_an_embedding_column(tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(ROWS, 4))
-    table = pa.table({"s_1": vectors[:, 0], "clip": vectors.tolist(), "code": pa.array(np.arange(ROWS) % 3), "ok": [True, False] * 20})
+    table = pa.table(
+        {
+            "s_1": vectors[:, 0],
+            "clip": vectors.tolist(),
+            "code": pa.array(np.arange(ROWS) % 3),
+            "ok": [True, False] * 20,
+        }
+    )
     path = tmp_path / "t.parquet"
     pa.parquet.write_table(table, path)
-    found = data.load(str(path), features="s_1", condition=["clip", "code", "ok"])
+    found = datasets.load(str(path), features="s_1", condition=["clip", "code", "ok"])
     assert [(column.kind, column.width) for column in found.columns] == [
         ("embedding", 4),
         ("categorical", 1),
         ("categorical", 1),
     ]
     place = [int(name) - 1 for name in found.train.ids]
-    torch.testing.assert_close(found.train.condition[:, :4], torch.from_numpy(vectors[place]).float())
+    torch.testing.assert_close(
+        found.train.condition[:, :4], torch.from_numpy(vectors[place]).float()
+    )
 
 
 def test_kinds_can_be_told(tmp_path: Path) -> None:
     path = str(people(tmp_path))
 
     def kind(condition: str) -> str:
-        return data.load(path, features="s_*", condition=condition).columns[0].kind
+        return datasets.load(path, features="s_*", condition=condition).columns[0].kind
 
     assert kind("has_hat") == "categorical"
     assert kind("has_hat:continuous") == "continuous"
@@ -142,32 +187,44 @@ def test_missing_values_are_counted_dropped_or_filled_in(tmp_path: Path) -> None
     sites: list[object] = ["Oslo", "Bonn"] * 20
     sites[5] = "nan"
     path = str(people(tmp_path, age=ages, site=sites))
-    with pytest.raises(DataError, match=r"2 in age, 1 in site \(the first in row 4\); --missing drop"):
-        data.load(path, features="s_*", condition=["age", "site"])
-    dropped = data.load(path, features="s_*", condition=["age", "site"], missing="drop")
+    with pytest.raises(
+        DataError, match=r"2 in age, 1 in site \(the first in row 4\); --missing drop"
+    ):
+        datasets.load(path, features="s_*", condition=["age", "site"])
+    dropped = datasets.load(path, features="s_*", condition=["age", "site"], missing="drop")
     assert len(dropped.train) + len(dropped.validation) + len(dropped.test) == ROWS - 3
-    filled = data.load(path, features="s_*", condition=["age", "site"], missing="impute", row_id="path")
+    filled = datasets.load(
+        path, features="s_*", condition=["age", "site"], missing="impute", row_id="path"
+    )
     every = {
         name: row
         for part in (filled.train, filled.validation, filled.test)
         for name, row in zip(part.ids, part.condition.tolist(), strict=True)
     }
-    known = [ages[int(name[5:-4])] for name in filled.train.ids if name not in ("pics/3.png", "pics/7.png")]
+    known = [
+        ages[int(name[5:-4])]
+        for name in filled.train.ids
+        if name not in ("pics/3.png", "pics/7.png")
+    ]
     assert every["pics/3.png"][0] == every["pics/7.png"][0] == np.median(known)
     assert every["pics/5.png"][1] == 2.0  # a category of its own
 
 
 def test_a_condition_may_be_left_out(tmp_path: Path) -> None:
-    found = data.load(str(people(tmp_path)), features="s_*", label="smiling")
-    assert (found.columns, found.condition_names, found.train.condition.shape) == ((), (), (len(found.train), 0))
+    found = datasets.load(str(people(tmp_path)), features="s_*", label="smiling")
+    assert (found.columns, found.condition_names, found.train.condition.shape) == (
+        (),
+        (),
+        (len(found.train), 0),
+    )
     assert found.description == "people.csv: 40 rows, 2 numbers each; no condition"
 
 
 def test_a_condition_among_the_inputs_is_said(tmp_path: Path) -> None:
     with pytest.warns(CclkWarning, match="the condition s_1 is also an input"):
-        data.load(str(people(tmp_path)), features="s_*", condition="s_1")
+        datasets.load(str(people(tmp_path)), features="s_*", condition="s_1")
     with pytest.warns(CclkWarning, match="smiling is the label and a condition too"):
-        data.load(str(people(tmp_path)), features="s_*", condition="smiling", label="smiling")
+        datasets.load(str(people(tmp_path)), features="s_*", condition="smiling", label="smiling")
 
 
 def replaced(values: list[object], row: int, value: object) -> list[object]:
@@ -178,7 +235,7 @@ DAYS: list[object] = [f"2024-{1 + row % 12:02d}-{1 + row // 2:02d}" for row in r
 AGES: list[object] = [30.5 + row for row in range(ROWS)]
 PATHS: list[object] = [f"pics/{row}.png" for row in range(ROWS)]
 NUMBERS = {"features": "s_*", "condition": "age"}
-PICTURES = {"image": "path", "condition": "age"}
+IMAGES = {"image": "path", "condition": "age"}
 WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "no such file": (lambda folder: folder / "none.csv", NUMBERS, r"there is no file .*none\.csv"),
     "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv is empty"),
@@ -197,19 +254,19 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "unknown label": (people, NUMBERS | {"label": "mood"}, r"no column 'mood', asked for as --label"),
     "unknown kind": (people, {"features": "s_*", "condition": "age:rbff"}, r"'rbff' is no kind .* and no kernel"),
     "no input": (people, {"condition": "age"}, r"either --image COLUMN or --features"),
-    "both inputs": (people, PICTURES | {"features": "s_*"}, r"either --image COLUMN or --features"),
+    "both inputs": (people, IMAGES | {"features": "s_*"}, r"either --image COLUMN or --features"),
     "twice the same condition": (people, {"features": "s_*", "condition": ["age", "age"]}, r"condition age is asked for twice"),
     "text among numbers": (lambda folder: people(folder, s_2=replaced(AGES, 4, "old")), NUMBERS, r"row 5, column 's_2' is 'old'"),
     "text as number": (people, {"features": "s_*", "condition": "site:continuous"}, r"row 1, column 'site' is 'Oslo'"),
     "infinite": (lambda folder: people(folder, age=replaced(AGES, 2, "inf")), NUMBERS, r"row 3, column 'age' is infinite"),
-    "no picture": (lambda folder: people(folder, path=replaced(PATHS, 6, "pics/x.png")), PICTURES, r"row 7, column 'path': there is no picture"),
-    "absolute path": (lambda folder: people(folder, path=replaced(PATHS, 1, "/no/x.png")), PICTURES, r"row 2, column 'path': .*/no/x\.png"),
-    "same id": (lambda folder: people(folder, path=replaced(PATHS, 9, "pics/3.png")), PICTURES | {"row_id": "path"}, r"row 10, .*the id of row 4 too"),
+    "no image": (lambda folder: people(folder, path=replaced(PATHS, 6, "pics/x.png")), IMAGES, r"row 7, column 'path': there is no image"),
+    "absolute path": (lambda folder: people(folder, path=replaced(PATHS, 1, "/no/x.png")), IMAGES, r"row 2, column 'path': .*/no/x\.png"),
+    "same id": (lambda folder: people(folder, path=replaced(PATHS, 9, "pics/3.png")), IMAGES | {"row_id": "path"}, r"row 10, .*the id of row 4 too"),
     "wrong split": (lambda folder: people(folder, part=["train"] * 39 + ["tset"]), NUMBERS | {"split": "part"}, r"row 40, column 'part' is 'tset'"),
     "no test rows": (lambda folder: people(folder, part=["train"] * 40), NUMBERS | {"split": "part"}, r"40 rows are for train and 0 for test"),
     "missing label": (lambda folder: people(folder, smiling=["", *["yes"] * 39]), NUMBERS | {"label": "smiling", "missing": "impute"}, r"1 in smiling"),
     "all missing": (lambda folder: people(folder, age=[""] * 40), NUMBERS, r"column 'age' has no values at all"),
-    "unknown option": (people, NUMBERS | {"colour": 1}, r"has no option 'colour'"),
+    "unknown option": (people, NUMBERS | {"color": 1}, r"has no option 'color'"),
 }  # fmt: skip
 
 
@@ -222,32 +279,39 @@ def written(folder: Path, content: bytes, name: str = "t.csv") -> Path:
 def test_every_mistake_has_one_line(case: str, tmp_path: Path) -> None:
     make, options, told = WRONG[case]
     with pytest.raises(DataError, match=told) as raised:
-        data.load(str(make(tmp_path)), data_dir=tmp_path, **options)  # type: ignore[arg-type]
+        datasets.load(str(make(tmp_path)), data_dir=tmp_path, **options)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
 
 
 def test_what_is_filled_in_comes_from_the_training_rows(tmp_path: Path) -> None:
     ages: list[object] = ["", *[float(row) for row in range(1, ROWS)]]
     parts: list[object] = ["train"] * 20 + ["test"] * 20
-    found = data.load(
-        str(people(tmp_path, age=ages, part=parts)), features="s_*", condition="age:continuous", split="part", missing="impute"
+    found = datasets.load(
+        str(people(tmp_path, age=ages, part=parts)),
+        features="s_*",
+        condition="age:continuous",
+        split="part",
+        missing="impute",
     )
     assert float(found.train.condition[0]) == 10.0
 
 
 def test_one_and_one_point_nought_are_the_same_category(tmp_path: Path) -> None:
     codes: list[object] = ["1", "1.0", "2", "2.00"] * 10
-    found = data.load(str(people(tmp_path, site=codes)), features="s_*", condition="site")
-    assert set(torch.cat([found.train.condition, found.test.condition]).flatten().tolist()) == {0.0, 1.0}
+    found = datasets.load(str(people(tmp_path, site=codes)), features="s_*", condition="site")
+    assert set(torch.cat([found.train.condition, found.test.condition]).flatten().tolist()) == {
+        0.0,
+        1.0,
+    }
 
 
 def test_labels_and_ids_among_the_inputs_are_said(tmp_path: Path) -> None:
     with pytest.warns(CclkWarning, match="the label has_hat is also an input"):
-        data.load(str(people(tmp_path)), features="has_*", condition="age", label="has_hat")
+        datasets.load(str(people(tmp_path)), features="has_*", condition="age", label="has_hat")
     with pytest.raises(DataError, match="40 distinct decimals: a label is one of a few classes"):
-        data.load(str(people(tmp_path)), features="s_2", condition="age", label="s_1")
+        datasets.load(str(people(tmp_path)), features="s_2", condition="age", label="s_1")
     with pytest.raises(DataError, match="asked for as --label, is several columns"):
-        data.load(str(people(tmp_path)), features="s_2", condition="age", label="has_*")
+        datasets.load(str(people(tmp_path)), features="s_2", condition="age", label="has_*")
 
 
 def test_lists_may_be_missing_but_not_infinite(tmp_path: Path) -> None:
@@ -255,71 +319,117 @@ def test_lists_may_be_missing_but_not_infinite(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pa.parquet.write_table(pa.table({"s": np.arange(40.0), "clip": lists}), path)
     with pytest.raises(DataError, match="row 40, column 'clip' holds an infinite number"):
-        data.load(str(path), features="s", condition="clip")
+        datasets.load(str(path), features="s", condition="clip")
     lists[39] = [3.0, 4.0]
     pa.parquet.write_table(pa.table({"s": np.arange(40.0), "clip": lists}), path)
     with pytest.raises(DataError, match="1 in clip"):
-        data.load(str(path), features="s", condition="clip")
+        datasets.load(str(path), features="s", condition="clip")
 
 
 @pytest.mark.parametrize(("sign", "told"), [(";", "separated by ';'"), ("\t", "separated by tabs")])
 def test_other_delimiters_and_decimal_commas(sign: str, told: str, tmp_path: Path) -> None:
-    options = {"features": ["s_1", "s_2"], "condition": ["age", "site", "traits", "has_*"], "label": "smiling", "split": "part"}
+    options = {
+        "features": ["s_1", "s_2"],
+        "condition": ["age", "site", "traits", "has_*"],
+        "label": "smiling",
+        "split": "part",
+    }
     plain = people(tmp_path)
-    expected = data.load(str(plain), **options)
+    expected = datasets.load(str(plain), **options)
     rows = [line.split(",") for line in plain.read_text().splitlines()]
     cells = [[f'"{cell}"' if sign in cell else cell for cell in row] for row in rows]
-    points = [[cell.replace(".", ",") if place in (1, 6, 7) else cell for place, cell in enumerate(row)] for row in cells]
+    points = [
+        [cell.replace(".", ",") if place in (1, 6, 7) else cell for place, cell in enumerate(row)]
+        for row in cells
+    ]
     assert "(" not in expected.description.partition(" rows")[0], "commas go without saying"
     for name, table, comma in (("points", cells, ""), ("commas", points, ", with decimal commas")):
         path = tmp_path / f"{name}.csv"
         path.write_text("\ufeff" + "\n".join(sign.join(row) for row in table))
-        found = data.load(str(path), **options)  # type: ignore[arg-type]
+        found = datasets.load(str(path), **options)  # type: ignore[arg-type]
         assert f"{name}.csv ({told}{comma}): 40 rows" in found.description
-        assert [column.kind for column in found.columns] == ["continuous", "categorical", "attributes", "attributes"]
+        assert [column.kind for column in found.columns] == [
+            "continuous",
+            "categorical",
+            "attributes",
+            "attributes",
+        ]
         for split in ("train", "validation", "test"):
             for what in ("x", "y", "condition"):
-                assert torch.equal(getattr(getattr(found, split), what), getattr(getattr(expected, split), what))
+                assert torch.equal(
+                    getattr(getattr(found, split), what), getattr(getattr(expected, split), what)
+                )
 
 
 def test_commas_in_the_header_decide(tmp_path: Path) -> None:
     """A name may hold another sign, and quotes hide a comma."""
     both = written(tmp_path, b"age,s_1,a;b\n" + b"1.5,2,x;y\n2.5,3,x\n" * 20, "both.csv")
-    found = data.load(str(both), features="s_1", condition=["age", "a;b"])
+    found = datasets.load(str(both), features="s_1", condition=["age", "a;b"])
     assert [column.kind for column in found.columns] == ["continuous", "attributes"]
     bare = written(tmp_path, b"age, years;s_1;site\n" + b"1,5;2;Oslo\n" * 20, "bare.csv")
     with pytest.raises(
-        DataError, match=r"no column 's_1'.*: it has age,  years;s_1;site; if ';' separates its columns, quote names with commas"
+        DataError,
+        match=(
+            r"no column 's_1'.*: it has age,  years;s_1;site; if ';' separates its columns, quote"
+            r" names with commas"
+        ),
     ):
-        data.load(str(bare), features="s_1", condition="age")
+        datasets.load(str(bare), features="s_1", condition="age")
     quoted = written(tmp_path, b'"age, years";s_1\n' + b"1,5;2\n2,5;3\n" * 20, "quoted.csv")
-    found = data.load(str(quoted), features="s_1", condition="age, years")
+    found = datasets.load(str(quoted), features="s_1", condition="age, years")
     assert "age, years is a number from 1.5 to 2.5" in found.description
 
 
 def test_dates_are_days(tmp_path: Path) -> None:
     days: list[object] = [
-        ["2024-05-01", "1969-12-31T12:00", "2024-05-02 06:00:00.5", "2024-05-01T02:00+02:00"][row % 4] for row in range(ROWS)
+        ["2024-05-01", "1969-12-31T12:00", "2024-05-02 06:00:00.5", "2024-05-01T02:00+02:00"][
+            row % 4
+        ]
+        for row in range(ROWS)
     ]
     expected = [19844.0, -0.5, 19845.25 + 0.5 / 86400, 19844.0]
-    found = data.load(str(people(tmp_path, age=days)), features="s_*", condition="age", row_id="path")
+    found = datasets.load(
+        str(people(tmp_path, age=days)), features="s_*", condition="age", row_id="path"
+    )
     assert found.columns[0].kind == "continuous"
     assert "age is a date from 1969-12-31 to 2024-05-02" in found.description
     rows = [int(name[5:-4]) for name in found.train.ids]
-    torch.testing.assert_close(found.train.condition[:, 0], torch.tensor([expected[row % 4] for row in rows]))
+    torch.testing.assert_close(
+        found.train.condition[:, 0], torch.tensor([expected[row % 4] for row in rows])
+    )
     # As an input they are days too; a kind that is asked for stands.
-    assert float(data.load(str(people(tmp_path, s_1=days)), features="s_1", condition="age").train.x.max()) == pytest.approx(19845.25)
-    assert data.load(str(people(tmp_path, age=days)), features="s_*", condition="age:categorical").columns[0].kind == "categorical"
+    assert float(
+        datasets.load(
+            str(people(tmp_path, s_1=days)), features="s_1", condition="age"
+        ).train.x.max()
+    ) == pytest.approx(19845.25)
+    assert (
+        datasets.load(str(people(tmp_path, age=days)), features="s_*", condition="age:categorical")
+        .columns[0]
+        .kind
+        == "categorical"
+    )
     days[3] = ""
     with pytest.raises(DataError, match="1 in age"):
-        data.load(str(people(tmp_path, age=days)), features="s_*", condition="age")
+        datasets.load(str(people(tmp_path, age=days)), features="s_*", condition="age")
 
 
-@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("ms", tz="Europe/Oslo")])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.date32(),
+        pa.date64(),
+        pa.timestamp("s"),
+        pa.timestamp("ns"),
+        pa.timestamp("ms", tz="Europe/Oslo"),
+    ],
+)
 def test_dates_in_parquet(kind: pa.DataType, tmp_path: Path) -> None:
     days = pa.array(np.arange(ROWS) + 19844, pa.int32()).cast(pa.date32()).cast(kind)
-    pyarrow.parquet.write_table(pa.table({"s": np.arange(40.0), "day": days}), tmp_path / "t.parquet")
-    found = data.load(str(tmp_path / "t.parquet"), features="s", condition="day")
+    pyarrow.parquet.write_table(
+        pa.table({"s": np.arange(40.0), "day": days}), tmp_path / "t.parquet"
+    )
+    found = datasets.load(str(tmp_path / "t.parquet"), features="s", condition="day")
     assert found.columns[0].kind == "continuous"
     assert "day is a date from 2024-05-01 to 2024-06-09" in found.description
     assert torch.equal(found.train.condition, found.train.x + 19844)
@@ -327,16 +437,31 @@ def test_dates_in_parquet(kind: pa.DataType, tmp_path: Path) -> None:
 
 def test_nanoseconds_are_read(tmp_path: Path) -> None:
     moments = pa.array(np.arange(ROWS) * 86_400_000_000_001, pa.int64()).cast(pa.timestamp("ns"))
-    pyarrow.parquet.write_table(pa.table({"s": np.arange(40.0), "day": moments}), tmp_path / "t.parquet")
-    assert torch.equal((found := data.load(str(tmp_path / "t.parquet"), features="s", condition="day")).train.condition, found.train.x)
+    pyarrow.parquet.write_table(
+        pa.table({"s": np.arange(40.0), "day": moments}), tmp_path / "t.parquet"
+    )
+    assert torch.equal(
+        (
+            found := datasets.load(str(tmp_path / "t.parquet"), features="s", condition="day")
+        ).train.condition,
+        found.train.x,
+    )
 
 
 def test_dates_among_words_are_categories(tmp_path: Path) -> None:
-    found = data.load(str(people(tmp_path, site=["2024-05-01", "never"] * 20)), features="s_*", condition="site")
+    found = datasets.load(
+        str(people(tmp_path, site=["2024-05-01", "never"] * 20)), features="s_*", condition="site"
+    )
     assert "site is one of 2 categories (2024-05-01, never)" in found.description
 
 
 def test_numbers_too_close_for_their_size_are_said(tmp_path: Path) -> None:
     moments: list[object] = [f"2024-05-01T12:00:{row:02d}" for row in range(ROWS)]
-    with pytest.warns(CclkWarning, match="condition age: its 40 distinct values become 1 in 32-bit precision: subtract its smallest value"):
-        data.load(str(people(tmp_path, age=moments)), features="s_*", condition="age")
+    with pytest.warns(
+        CclkWarning,
+        match=(
+            "condition age: its 40 distinct values become 1 in 32-bit precision: subtract its"
+            " smallest value"
+        ),
+    ):
+        datasets.load(str(people(tmp_path, age=moments)), features="s_*", condition="age")

@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cclk.data.clusters import kmeans
+from cclk.data.kmeans import kmeans
 from cclk.data.randomness import generator
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 
 ROWS, SIZE = 203, 32
-CLUSTERS = torch.from_numpy(np.random.default_rng(0).choice(5, ROWS, p=[0.5, 0.3, 0.12, 0.06, 0.02]))
+CLUSTERS = torch.from_numpy(
+    np.random.default_rng(0).choice(5, ROWS, p=[0.5, 0.3, 0.12, 0.06, 0.02])
+)
 CONDITION = torch.from_numpy(np.random.default_rng(1).normal(size=(ROWS, 3))).float()
 
 MAKERS: dict[str, Callable[[int], BatchSampler]] = {
@@ -56,7 +58,9 @@ def fair_by_loops(drawn: np.random.Generator) -> list[list[int]]:
         members = [row for row in range(ROWS) if CLUSTERS[row] == cluster]
         steps = [step for step, turn in enumerate(turns) if turn == cluster]
         if len(members) < SIZE:
-            for step, rows in zip(steps, drawn.choice(members, size=(len(steps), SIZE)).tolist(), strict=True):
+            for step, rows in zip(
+                steps, drawn.choice(members, size=(len(steps), SIZE)).tolist(), strict=True
+            ):
                 batches[step] = rows
             continue
         waiting: list[int] = []
@@ -90,7 +94,10 @@ def local_by_loops(drawn: np.random.Generator, condition: Tensor = CONDITION) ->
         values = values @ drawn.standard_normal((condition.shape[1], 16), dtype=np.float32)
     nodes = [drawn.permutation(ROWS)[: ROWS // 8 * 8]]
     while max(map(len, nodes)) > 8:
-        directions, halves = drawn.standard_normal((len(nodes), values.shape[1]), dtype=np.float32), []
+        directions, halves = (
+            drawn.standard_normal((len(nodes), values.shape[1]), dtype=np.float32),
+            [],
+        )
         for node, direction in zip(nodes, directions, strict=True):
             along = node[np.argsort(np.einsum("nk,k->n", values[node], direction), kind="stable")]
             cut = len(node) // 8 // 2 * 8
@@ -100,9 +107,17 @@ def local_by_loops(drawn: np.random.Generator, condition: Tensor = CONDITION) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "by_loops"), [("uniform", uniform_by_loops), ("fair", fair_by_loops), ("weaksup", weaksup_by_loops), ("local", local_by_loops)]
+    ("name", "by_loops"),
+    [
+        ("uniform", uniform_by_loops),
+        ("fair", fair_by_loops),
+        ("weaksup", weaksup_by_loops),
+        ("local", local_by_loops),
+    ],
 )
-def test_batches_are_those_of_plain_loops(name: str, by_loops: Callable[[np.random.Generator], list[list[int]]]) -> None:
+def test_batches_are_those_of_plain_loops(
+    name: str, by_loops: Callable[[np.random.Generator], list[list[int]]]
+) -> None:
     purpose = {"uniform": "uniform batches", "local": "local batches"}.get(name, "cluster batches")
     sampler = MAKERS[name](3)
     for epoch in range(12):
@@ -112,31 +127,48 @@ def test_batches_are_those_of_plain_loops(name: str, by_loops: Callable[[np.rand
 
 @pytest.mark.parametrize("width", [16, 17])
 def test_local_batches_of_wide_conditions_are_those_of_plain_loops(width: int) -> None:
-    """Beyond 16 columns, directions are drawn in a random projection to 16; columns of any spread count alike."""
-    condition = torch.from_numpy(np.random.default_rng(2).normal(size=(ROWS, width)) * np.logspace(-2, 2, width)).float()
+    """Beyond 16 columns, directions are drawn in a random projection to 16; columns of any
+    spread count alike.
+    """
+    condition = torch.from_numpy(
+        np.random.default_rng(2).normal(size=(ROWS, width)) * np.logspace(-2, 2, width)
+    ).float()
     sampler = LocalBatches(condition.clone().requires_grad_(), SIZE, seed=3, group=8)
-    assert [sampler.batch(step).tolist() for step in range(6)] == local_by_loops(generator(3, "local batches", 0), condition)
+    assert [sampler.batch(step).tolist() for step in range(6)] == local_by_loops(
+        generator(3, "local batches", 0), condition
+    )
 
 
 def test_local_batches_do_not_depend_on_an_offset() -> None:
     """Columns are centered, or float32 would not tell large values apart."""
     plain = torch.stack([torch.arange(200.0), torch.zeros(200)], dim=1)
     shifted = plain + torch.tensor([2.0**23, -(2.0**23)])
-    assert torch.equal(LocalBatches(shifted, SIZE, group=4).batch(0), LocalBatches(plain, SIZE, group=4).batch(0))
+    assert torch.equal(
+        LocalBatches(shifted, SIZE, group=4).batch(0), LocalBatches(plain, SIZE, group=4).batch(0)
+    )
 
 
 def test_defaults() -> None:
     assert torch.equal(Uniform(ROWS, SIZE).batch(0), Uniform(ROWS, SIZE, seed=0).batch(0))
-    assert torch.equal(LocalBatches(CONDITION, SIZE).batch(0), LocalBatches(CONDITION, SIZE, seed=0, group=16).batch(0))
+    assert torch.equal(
+        LocalBatches(CONDITION, SIZE).batch(0),
+        LocalBatches(CONDITION, SIZE, seed=0, group=16).batch(0),
+    )
     pairs = ClusterBatches(CLUSTERS, SIZE, mode="weaksup")
-    assert torch.equal(pairs.batch(0), ClusterBatches(CLUSTERS, SIZE, seed=0, mode="weaksup", group=2).batch(0))
+    assert torch.equal(
+        pairs.batch(0), ClusterBatches(CLUSTERS, SIZE, seed=0, mode="weaksup", group=2).batch(0)
+    )
     assert Uniform(3, 1).batch(0).shape == (1,)
-    assert ClusterBatches(CLUSTERS, 33, mode="fair").batch(0).shape == (33,), "only weaksup has groups"
+    assert ClusterBatches(CLUSTERS, 33, mode="fair").batch(0).shape == (33,), (
+        "only weaksup has groups"
+    )
 
 
 def test_an_epoch_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler, drawn, draw = MAKERS["local"](0), [], LocalBatches.draw
-    monkeypatch.setattr(LocalBatches, "draw", lambda sampler, random: [drawn.append(1), draw(sampler, random)][1])
+    monkeypatch.setattr(
+        LocalBatches, "draw", lambda sampler, random: [drawn.append(1), draw(sampler, random)][1]
+    )
     for step in range(12):
         sampler.batch(step)
     assert len(drawn) == 2
@@ -179,7 +211,12 @@ def test_a_batch_can_be_changed_without_harm(make: Callable[[int], BatchSampler]
 def test_no_row_twice_in_an_epoch(make: Callable[[int], BatchSampler]) -> None:
     sampler = make(0)
     for epoch in range(3):
-        rows = torch.cat([sampler.batch(epoch * sampler.steps_per_epoch + step) for step in range(sampler.steps_per_epoch)])
+        rows = torch.cat(
+            [
+                sampler.batch(epoch * sampler.steps_per_epoch + step)
+                for step in range(sampler.steps_per_epoch)
+            ]
+        )
         assert len(set(rows.tolist())) == len(rows) == ROWS // SIZE * SIZE
 
 
@@ -216,7 +253,9 @@ def test_fair_rows_take_turns_within_a_cluster() -> None:
     big = torch.tensor([0] * 70 + [1] * 300)
     sampler = ClusterBatches(big, SIZE, seed=0, mode="fair")
     for step in range(100):
-        assert len(sampler.batch(step).unique()) == SIZE, "both clusters have rows enough: none twice in a batch"
+        assert len(sampler.batch(step).unique()) == SIZE, (
+            "both clusters have rows enough: none twice in a batch"
+        )
 
 
 def test_fair_clusters_smaller_than_the_batch_are_drawn_with_replacement() -> None:
@@ -238,7 +277,9 @@ def test_weaksup_batches_are_groups_of_one_cluster(group: int) -> None:
         assert (clusters == clusters[:, :1]).all()
         mixed.add(len(clusters.unique()))
         for row, cluster in zip(groups, clusters[:, 0], strict=True):
-            assert len(row.unique()) == min(group, int(sizes[cluster])), "no row twice in a group unless its cluster is too small"
+            assert len(row.unique()) == min(group, int(sizes[cluster])), (
+                "no row twice in a group unless its cluster is too small"
+            )
     assert group == 32 or max(mixed) > 1
 
 
@@ -247,10 +288,15 @@ def test_weaksup_reaches_every_row() -> None:
     assert {row for step in range(100) for row in sampler.batch(step).tolist()} == set(range(ROWS))
 
 
-def test_weaksup_partners_change_between_epochs() -> None:
+def test_weaksup_neighbors_change_between_epochs() -> None:
     sampler = ClusterBatches(CLUSTERS, SIZE, seed=0, mode="weaksup", group=2)
     epochs = [
-        {frozenset(pair.tolist()) for step in range(6) for pair in sampler.batch(6 * epoch + step).reshape(-1, 2)} for epoch in (0, 1)
+        {
+            frozenset(pair.tolist())
+            for step in range(6)
+            for pair in sampler.batch(6 * epoch + step).reshape(-1, 2)
+        }
+        for epoch in (0, 1)
     ]
     assert len(epochs[0] & epochs[1]) < 15
 
@@ -265,7 +311,7 @@ def mean_distance(condition: Tensor, groups: Tensor) -> float:
     return float(torch.stack([torch.pdist(condition[group]).mean() for group in groups]).mean())
 
 
-def test_local_batches_are_groups_of_neighbours() -> None:
+def test_local_batches_are_groups_of_neighbors() -> None:
     condition = torch.rand(4096, 3, generator=torch.Generator().manual_seed(0)) * 255
     local, uniform = LocalBatches(condition, 256, seed=0), Uniform(4096, 256, seed=0)
     near = mean_distance(condition, local.batch(0).reshape(-1, 16))
@@ -273,14 +319,19 @@ def test_local_batches_are_groups_of_neighbours() -> None:
     # 256 leaves in three dimensions: a cell is about 1 / 6.3 of the cube's width.
     assert near < 0.35 * far
     # And the groups of one batch lie all over the place.
-    centres = condition[local.batch(0)].reshape(16, 16, 3).mean(1)
-    assert torch.pdist(centres).mean() > 0.7 * far
+    centers = condition[local.batch(0)].reshape(16, 16, 3).mean(1)
+    assert torch.pdist(centers).mean() > 0.7 * far
 
 
 def test_local_groups_are_redrawn_every_epoch() -> None:
     sampler = LocalBatches(CONDITION, SIZE, seed=0, group=8)
     epochs = [
-        {frozenset(group.tolist()) for step in range(6) for group in sampler.batch(6 * epoch + step).reshape(-1, 8)} for epoch in range(2)
+        {
+            frozenset(group.tolist())
+            for step in range(6)
+            for group in sampler.batch(6 * epoch + step).reshape(-1, 8)
+        }
+        for epoch in range(2)
     ]
     assert len(epochs[0] & epochs[1]) <= 2
 
@@ -297,7 +348,12 @@ def test_local_groups_do_not_depend_on_units() -> None:
 def test_local_batches_of_categories_are_mostly_pure() -> None:
     sites = torch.randint(0, 4, (1024, 1), generator=torch.Generator().manual_seed(0)).float()
     sampler = LocalBatches(sites, 64, seed=0)
-    pure = torch.cat([(group := sites[sampler.batch(step)].reshape(-1, 16)).amax(1) == group.amin(1) for step in range(16)])
+    pure = torch.cat(
+        [
+            (group := sites[sampler.batch(step)].reshape(-1, 16)).amax(1) == group.amin(1)
+            for step in range(16)
+        ]
+    )
     assert pure.float().mean() > 0.9
     # Equal conditions are told apart at random: a group is not the same rows again.
     assert not torch.equal(sampler.batch(0).sort()[0], sampler.batch(16).sort()[0])
@@ -311,8 +367,14 @@ def test_local_batches_of_categories_are_mostly_pure() -> None:
     flat=st.booleans(),
 )
 @settings(max_examples=40, deadline=None)
-def test_local_batches_of_any_size(rows: int, width: int, group: int, step: int, flat: bool) -> None:
-    condition = torch.zeros(rows) if flat else torch.randn(rows, width, generator=torch.Generator().manual_seed(rows))
+def test_local_batches_of_any_size(
+    rows: int, width: int, group: int, step: int, flat: bool
+) -> None:
+    condition = (
+        torch.zeros(rows)
+        if flat
+        else torch.randn(rows, width, generator=torch.Generator().manual_seed(rows))
+    )
     batch = LocalBatches(condition, 16, group=group).batch(step)
     assert len(batch.unique()) == 16
     assert batch.max() < rows
@@ -331,14 +393,29 @@ def test_a_local_epoch_of_sixty_thousand_is_quick() -> None:
     [
         (lambda: Uniform(10, 11), "batch_size is 11, but the training split has 10 rows"),
         (lambda: Uniform(10, 0), "batch_size is 0"),
-        (lambda: LocalBatches(CONDITION, 24, group=16), "group is 16: it must be at least 1 and divide the batch_size, 24"),
+        (
+            lambda: LocalBatches(CONDITION, 24, group=16),
+            "group is 16: it must be at least 1 and divide the batch_size, 24",
+        ),
         (lambda: LocalBatches(CONDITION, 32, group=0), "group is 0"),
         (lambda: LocalBatches(CONDITION, 32, group=-16), "group is -16"),
-        (lambda: LocalBatches(torch.tensor([0.0, torch.nan] * 20), 16), "condition has values that are NaN"),
+        (
+            lambda: LocalBatches(torch.tensor([0.0, torch.nan] * 20), 16),
+            "condition has values that are NaN",
+        ),
         (lambda: ClusterBatches(CLUSTERS, 32, mode="weaksup", group=5), "group is 5"),
-        (lambda: ClusterBatches(CLUSTERS, 32, mode="unfair"), "mode is 'unfair': choose fair or weaksup"),  # type: ignore[arg-type]
-        (lambda: ClusterBatches(CLUSTERS[:, None], 32, mode="fair"), r"clusters has shape \(203, 1\) .*: it must be integers \(n,\)"),
-        (lambda: ClusterBatches(CLUSTERS.float(), 32, mode="fair"), "clusters has shape .*float32: it must be integers"),
+        (
+            lambda: ClusterBatches(CLUSTERS, 32, mode="unfair"),
+            "mode is 'unfair': choose fair or weaksup",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: ClusterBatches(CLUSTERS[:, None], 32, mode="fair"),
+            r"clusters has shape \(203, 1\) .*: it must be integers \(n,\)",
+        ),
+        (
+            lambda: ClusterBatches(CLUSTERS.float(), 32, mode="fair"),
+            "clusters has shape .*float32: it must be integers",
+        ),
     ],
 )
 def test_bad_arguments(make: Callable[[], BatchSampler], message: str) -> None:
@@ -348,7 +425,9 @@ def test_bad_arguments(make: Callable[[], BatchSampler], message: str) -> None:
 
 def test_kmeans_finds_clear_clusters_and_repeats_itself() -> None:
     truth = torch.arange(300) % 3
-    condition = truth[:, None] * torch.tensor([[100.0, -50.0]]) + torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    condition = truth[:, None] * torch.tensor([[100.0, -50.0]]) + torch.randn(
+        300, 2, generator=torch.Generator().manual_seed(0)
+    )
     labels = kmeans(condition, 3, seed=1)
     assert labels.dtype == torch.int64
     assert sorted(labels.unique().tolist()) == [0, 1, 2]

@@ -7,23 +7,31 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from cclk.data.dataset import DataError
 from cclk.data.randomness import generator
 from cclk.data.splits import hold_out, stratified_order
+from cclk.errors import DataError
 
 
 def test_every_stretch_has_the_labels_in_proportion() -> None:
-    labels = np.random.default_rng(0).choice(np.array(["a", "b", "c", "d"]), 200, p=[0.6, 0.25, 0.1, 0.05])
+    labels = np.random.default_rng(0).choice(
+        np.array(["a", "b", "c", "d"]), 200, p=[0.6, 0.25, 0.1, 0.05]
+    )
     order = stratified_order(labels, 3)
     assert sorted(order.tolist()) == list(range(200))
     for label in np.unique(labels):
         share = np.cumsum(labels[order] == label) - np.arange(1, 201) * (labels == label).mean()
-        assert np.abs(share).max() <= 1, f"up to any place, {label} is as frequent as overall, to one row"
-        assert (np.diff(order[labels[order] == label]) < 0).any(), "rows of a label are in random order"
+        assert np.abs(share).max() <= 1, (
+            f"up to any place, {label} is as frequent as overall, to one row"
+        )
+        assert (np.diff(order[labels[order] == label]) < 0).any(), (
+            "rows of a label are in random order"
+        )
 
 
 def test_the_order_is_a_function_of_the_seed() -> None:
-    """The k-th row of a label that has n rows, in a random order of all rows, lies at (k + 1/2) / n of the way."""
+    """The k-th row of a label that has n rows, in a random order of all rows, lies at (k + 1/2)
+    / n of the way.
+    """
     labels = np.random.default_rng(1).integers(0, 3, 100)
     drawn = generator(5, "stratified order").permutation(100).tolist()
     seen, places = Counter[int](), {}

@@ -1,4 +1,6 @@
-"""Pictures read from their files when asked for: what they decode to, the cache on disk, errors, memory."""
+"""Images read from their files when asked for: what they decode to, the cache on disk, errors,
+memory.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cclk import CclkWarning
-from cclk.data import DataError, Split, decode, picture_cache, streamed
-from cclk.data.decode import read_picture
-from cclk.data.streamed import StreamedPictures
+from cclk.data import Split, decode, image_cache, streamed
+from cclk.data.decode import read_image
+from cclk.data.streamed import StreamedImages
+from cclk.errors import DataError
 from cclk.extras import MissingExtraError
 
 QUADRANTS = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 255, 0]]], np.uint8)
@@ -39,14 +42,14 @@ def close(found: list[list[int]], expected: list[list[int]]) -> bool:
     return bool((torch.tensor(found) - torch.tensor(expected)).abs().max() <= 20)
 
 
-def corners(picture: torch.Tensor) -> list[list[int]]:
-    """The colours at the four corners, left to right and top to bottom."""
-    return [picture[:, y, x].tolist() for y in (0, -1) for x in (0, -1)]
+def corners(image: torch.Tensor) -> list[list[int]]:
+    """The colors at the four corners, left to right and top to bottom."""
+    return [image[:, y, x].tolist() for y in (0, -1) for x in (0, -1)]
 
 
 @pytest.fixture
 def numbered(tmp_path: Path) -> list[Path]:
-    """Forty grey pictures; picture i is of value 5 i throughout."""
+    """Forty gray images; image i is of value 5 i throughout."""
     folder = tmp_path / "numbered"
     folder.mkdir()
     paths = [folder / f"{number:02}.png" for number in range(40)]
@@ -55,8 +58,8 @@ def numbered(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def make(paths: list[Path], tmp_path: Path, size: int = 4, **options: Any) -> StreamedPictures:
-    return StreamedPictures(paths, size, **({"cache_dir": tmp_path / "cache"} | options))
+def make(paths: list[Path], tmp_path: Path, size: int = 4, **options: Any) -> StreamedImages:
+    return StreamedImages(paths, size, **({"cache_dir": tmp_path / "cache"} | options))
 
 
 @pytest.fixture
@@ -66,62 +69,77 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def count(path: str, *rest: Any) -> Any:
         names.append(Path(path).name)
-        return read_picture(path, *rest)
+        return read_image(path, *rest)
 
-    monkeypatch.setattr(streamed, "read_picture", count)
+    monkeypatch.setattr(streamed, "read_image", count)
     return names
 
 
-def values(pictures: torch.Tensor) -> list[int]:
-    """The single value of each picture, over 5."""
-    flat = pictures.flatten(1)
+def values(images: torch.Tensor) -> list[int]:
+    """The single value of each image, over 5."""
+    flat = images.flatten(1)
     assert (flat == flat[:, :1]).all()
     return (flat[:, 0] // 5).tolist()
 
 
 def test_it_stands_in_for_a_tensor(numbered: list[Path], tmp_path: Path) -> None:
-    pictures = make(numbered, tmp_path)
-    assert pictures.shape == torch.Size([40, 3, 4, 4])
-    assert isinstance(pictures.shape, torch.Size)
-    assert (pictures.dtype, pictures.ndim, len(pictures)) == (torch.uint8, 4, 40)
+    images = make(numbered, tmp_path)
+    assert images.shape == torch.Size([40, 3, 4, 4])
+    assert isinstance(images.shape, torch.Size)
+    assert (images.dtype, images.ndim, len(images)) == (torch.uint8, 4, 40)
     assert make(numbered, tmp_path, mode="L").shape == (40, 1, 4, 4)
-    one = pictures[3]
+    one = images[3]
     assert one.shape == (3, 4, 4)
     assert one.dtype == torch.uint8
     assert (one == 15).all()
-    assert values(pictures[-1:]) == [39]
-    assert (pictures[-2] == 5 * 38).all()
-    assert pictures[:0].shape == (0, 3, 4, 4)
-    assert pictures[torch.empty(0, dtype=torch.int64)].shape == (0, 3, 4, 4)
+    assert values(images[-1:]) == [39]
+    assert (images[-2] == 5 * 38).all()
+    assert images[:0].shape == (0, 3, 4, 4)
+    assert images[torch.empty(0, dtype=torch.int64)].shape == (0, 3, 4, 4)
     with pytest.raises(IndexError):
-        pictures[40]
-    assert values(torch.stack(list(pictures))) == list(range(40))
-    assert pictures.paths == [str(path) for path in numbered]
+        images[40]
+    assert values(torch.stack(list(images))) == list(range(40))
+    assert images.paths == [str(path) for path in numbered]
 
 
 @given(drawn=st.data())
-def test_any_rows_are_those_of_a_tensor(tmp_path_factory: pytest.TempPathFactory, drawn: st.DataObject) -> None:
+def test_any_rows_are_those_of_a_tensor(
+    tmp_path_factory: pytest.TempPathFactory, drawn: st.DataObject
+) -> None:
     folder = tmp_path_factory.getbasetemp() / "any rows"
     paths = [folder / f"{number}.png" for number in range(40)]
     if not folder.exists():
         folder.mkdir()
         for number, path in enumerate(paths):
             Image.new("L", (9, 7), 5 * number).save(path)
-    pictures, truth = make(paths, folder), torch.arange(40)
+    images, truth = make(paths, folder), torch.arange(40)
     chosen = torch.tensor(drawn.draw(st.lists(st.integers(-40, 39))), dtype=torch.int64)
     cut = drawn.draw(st.slices(40).filter(lambda cut: (cut.step or 1) > 0))
-    assert values(pictures[chosen]) == truth[chosen].tolist()
-    assert values(pictures[cut]) == truth[cut].tolist()
-    assert values(pictures.subset(chosen)[:]) == truth[chosen].tolist()
+    assert values(images[chosen]) == truth[chosen].tolist()
+    assert values(images[cut]) == truth[cut].tolist()
+    assert values(images.subset(chosen)[:]) == truth[chosen].tolist()
 
 
-@pytest.mark.parametrize("rows", [torch.tensor([True, False]), torch.tensor([1.0]), torch.tensor([[1]]), [1, 2], torch.tensor(1)])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.tensor([True, False]),
+        torch.tensor([1.0]),
+        torch.tensor([[1]]),
+        [1, 2],
+        torch.tensor(1),
+    ],
+)
 def test_other_indices_are_refused(rows: Any, numbered: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="index pictures with an integer, a slice or an integer tensor"):
+    with pytest.raises(
+        TypeError, match="index images with an integer, a slice or an integer tensor"
+    ):
         make(numbered, tmp_path)[rows]
 
 
-def test_a_split_takes_its_subset_without_decoding(numbered: list[Path], tmp_path: Path, decoded: list[str]) -> None:
+def test_a_split_takes_its_subset_without_decoding(
+    numbered: list[Path], tmp_path: Path, decoded: list[str]
+) -> None:
     split = Split(make(numbered, tmp_path), torch.arange(40), torch.arange(40.0)[:, None])
     part = split.subset(torch.tensor([30, 2, 9])).subset(torch.tensor([2, 0]))
     assert decoded == []
@@ -153,7 +171,9 @@ def test_a_large_jpeg_is_what_careful_scaling_makes_of_it(tmp_path: Path, size: 
     smooth = np.random.default_rng(0).integers(0, 255, (9, 13, 3), dtype=np.uint8)
     Image.fromarray(smooth).resize((650, 450), Image.Resampling.BICUBIC).save(path, quality=95)
     with Image.open(path) as image:
-        whole = np.asarray(image.resize((size, size), Image.Resampling.BICUBIC, (100, 0, 550, 450)), int)
+        whole = np.asarray(
+            image.resize((size, size), Image.Resampling.BICUBIC, (100, 0, 550, 450)), int
+        )
     found = make([path], tmp_path, size)[0].permute(1, 2, 0).numpy()
     assert np.abs(found - whole).max() <= 4
     assert np.abs(found - whole).mean() <= 0.5
@@ -172,10 +192,16 @@ def test_the_orientation_of_the_camera_is_respected(tmp_path: Path, orientation:
     with Image.open(path) as image:
         upright = np.asarray(ImageOps.exif_transpose(image))
     if orientation == 6:  # a quarter turn clockwise, written out once
-        assert close(corners(make([path], tmp_path, 8)[0]), [[0, 0, 255], [255, 0, 0], [255, 255, 0], [0, 255, 0]])
+        assert close(
+            corners(make([path], tmp_path, 8)[0]),
+            [[0, 0, 255], [255, 0, 0], [255, 255, 0], [0, 255, 0]],
+        )
     top, left = (upright.shape[0] - 16) // 2, (upright.shape[1] - 16) // 2
     middle = upright[top : top + 16, left : left + 16]
-    assert close(corners(make([path], tmp_path, 8)[0]), [middle[y, x].tolist() for y in (0, -1) for x in (0, -1)])
+    assert close(
+        corners(make([path], tmp_path, 8)[0]),
+        [middle[y, x].tolist() for y in (0, -1) for x in (0, -1)],
+    )
 
 
 def palette() -> Image.Image:
@@ -183,7 +209,7 @@ def palette() -> Image.Image:
 
 
 def clear_palette() -> Image.Image:
-    """A palette picture whose first colour, all over the right half, is transparent."""
+    """A palette image whose first color, all over the right half, is transparent."""
     image = Image.new("P", (16, 16), 1)
     image.putpalette([9, 9, 9, 255, 0, 0])
     image.paste(0, (8, 0, 16, 16))
@@ -199,7 +225,9 @@ def half_clear() -> Image.Image:
 
 
 def sixteen_bits() -> Image.Image:
-    return Image.fromarray(np.array([[0, 65535], [256 * 128, 255]], np.uint16).repeat(8, 0).repeat(8, 1))
+    return Image.fromarray(
+        np.array([[0, 65535], [256 * 128, 255]], np.uint16).repeat(8, 0).repeat(8, 1)
+    )
 
 
 RED, WHITE, BLACK = [255, 0, 0], [255] * 3, [0] * 3
@@ -216,29 +244,35 @@ RED, WHITE, BLACK = [255, 0, 0], [255] * 3, [0] * 3
         (sixteen_bits, "png", [BLACK, WHITE, [128] * 3, BLACK]),
         (sixteen_bits, "tif", [BLACK, WHITE, [128] * 3, BLACK]),
         (lambda: quadrants().convert("CMYK"), "tif", QUADRANTS.reshape(4, 3).tolist()),
-        (lambda: quadrants().convert("L").point(lambda value: 255 * (value > 100)).convert("1"), "png", [BLACK, WHITE, BLACK, WHITE]),
+        (
+            lambda: quadrants().convert("L").point(lambda value: 255 * (value > 100)).convert("1"),
+            "png",
+            [BLACK, WHITE, BLACK, WHITE],
+        ),
     ],
 )
-def test_every_kind_of_picture(tmp_path: Path, image: Callable[[], Image.Image], ending: str, expected: list[list[int]]) -> None:
-    path = tmp_path / f"picture.{ending}"
+def test_every_kind_of_image(
+    tmp_path: Path, image: Callable[[], Image.Image], ending: str, expected: list[list[int]]
+) -> None:
+    path = tmp_path / f"image.{ending}"
     image().save(path)
     assert corners(make([path], tmp_path, 16)[0]) == expected
 
 
-def test_a_cmyk_jpeg_keeps_its_colours(tmp_path: Path) -> None:
+def test_a_cmyk_jpeg_keeps_its_colors(tmp_path: Path) -> None:
     path = tmp_path / "print.jpg"
     quadrants(64, 64).convert("CMYK").save(path, quality=95)
     found = torch.tensor(corners(make([path], tmp_path, 8)[0]))
     assert (found - torch.from_numpy(QUADRANTS.reshape(4, 3)).int()).abs().max() < 30
 
 
-def test_grey_is_the_brightness(tmp_path: Path) -> None:
-    path = tmp_path / "colours.png"
+def test_gray_is_the_brightness(tmp_path: Path) -> None:
+    path = tmp_path / "colors.png"
     quadrants().save(path)
     assert corners(make([path], tmp_path, 8, mode="L")[0]) == [[76], [150], [29], [226]]
 
 
-def test_floating_point_pictures_are_refused(tmp_path: Path) -> None:
+def test_floating_point_images_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "float.tif"
     Image.fromarray(np.ones((4, 4), np.float32)).save(path)
     with pytest.raises(DataError, match=r"float\.tif holds floating-point values"):
@@ -251,31 +285,33 @@ def one_line(error: pytest.ExceptionInfo[DataError]) -> str:
     return text
 
 
-def test_a_missing_picture_is_named_at_once_and_later(numbered: list[Path], tmp_path: Path) -> None:
-    pictures = make(numbered, tmp_path)
+def test_a_missing_image_is_named_at_once_and_later(numbered: list[Path], tmp_path: Path) -> None:
+    images = make(numbered, tmp_path)
     numbered[5].unlink()
     with pytest.raises(DataError) as later:
-        pictures[torch.arange(40)]
-    assert f"the picture {numbered[5]} is missing" in one_line(later)
+        images[torch.arange(40)]
+    assert f"the image {numbered[5]} is missing" in one_line(later)
     with pytest.raises(DataError) as early:
         make(numbered, tmp_path)
-    assert f"the picture {numbered[5]} is missing" in one_line(early)
+    assert f"the image {numbered[5]} is missing" in one_line(early)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_what_is_no_picture_is_named(numbered: list[Path], tmp_path: Path, threads: int) -> None:
+def test_what_is_no_image_is_named(numbered: list[Path], tmp_path: Path, threads: int) -> None:
     text = tmp_path / "text.jpg"
-    text.write_text("no picture\n")
+    text.write_text("no image\n")
     with pytest.raises(DataError) as error:
         make([*numbered, text], tmp_path, threads=threads)[torch.arange(41)]
-    assert f"{text} is no picture" in one_line(error)
+    assert f"{text} is no image" in one_line(error)
 
 
 @pytest.mark.parametrize("ending", ["jpg", "png"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_truncated_picture_is_named(tmp_path: Path, ending: str, share: float) -> None:
+def test_a_truncated_image_is_named(tmp_path: Path, ending: str, share: float) -> None:
     path = tmp_path / f"cut.{ending}"
-    Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50, 3), dtype=np.uint8)).save(path)
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50, 3), dtype=np.uint8)).save(
+        path
+    )
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     with pytest.raises(DataError) as error:
         make([path], tmp_path)[0]
@@ -284,7 +320,7 @@ def test_a_truncated_picture_is_named(tmp_path: Path, ending: str, share: float)
 
 @pytest.mark.parametrize(("limit", "pixels"), [(1000, 2500), (2000, 2500)])
 @pytest.mark.parametrize("filtered", ["error", "ignore"])
-def test_a_picture_beyond_the_limit_is_named(
+def test_a_image_beyond_the_limit_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, pixels: int, filtered: Any
 ) -> None:
     path = tmp_path / "vast.png"
@@ -301,13 +337,19 @@ def test_a_picture_beyond_the_limit_is_named(
     assert make([path], tmp_path)[0].sum() == 0
 
 
-@pytest.mark.parametrize("options", [{"size": 0}, {"size": True}, {"size": 2.5}, {"mode": "RGBA"}, {"threads": 0}])
-def test_bad_arguments_are_named(numbered: list[Path], tmp_path: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"size": 0}, {"size": True}, {"size": 2.5}, {"mode": "RGBA"}, {"threads": 0}]
+)
+def test_bad_arguments_are_named(
+    numbered: list[Path], tmp_path: Path, options: dict[str, Any]
+) -> None:
     with pytest.raises(DataError, match=f"{next(iter(options))} is "):
         make(numbered, tmp_path, **options)
 
 
-def test_the_second_read_decodes_nothing(numbered: list[Path], tmp_path: Path, decoded: list[str]) -> None:
+def test_the_second_read_decodes_nothing(
+    numbered: list[Path], tmp_path: Path, decoded: list[str]
+) -> None:
     first = make(numbered, tmp_path)[torch.arange(30)]
     assert len(decoded) == 30
     again = make(numbered, tmp_path)
@@ -321,7 +363,9 @@ def test_the_second_read_decodes_nothing(numbered: list[Path], tmp_path: Path, d
 
 
 @pytest.mark.parametrize("change", ["content", "time", "size", "mode", "order"])
-def test_nothing_stale_is_served(numbered: list[Path], tmp_path: Path, decoded: list[str], change: str) -> None:
+def test_nothing_stale_is_served(
+    numbered: list[Path], tmp_path: Path, decoded: list[str], change: str
+) -> None:
     make(numbered, tmp_path)[:]
     decoded.clear()
     options: dict[str, Any] = {}
@@ -348,16 +392,18 @@ def test_nothing_stale_is_served(numbered: list[Path], tmp_path: Path, decoded: 
 
 
 def test_a_file_that_changes_while_in_use_is_not_kept(numbered: list[Path], tmp_path: Path) -> None:
-    pictures, stamp, content = make(numbered, tmp_path), numbered[3].stat(), numbered[3].read_bytes()
+    images, stamp, content = make(numbered, tmp_path), numbered[3].stat(), numbered[3].read_bytes()
     Image.new("L", (9, 7), 250).save(numbered[3])
     os.utime(numbered[3], ns=(stamp.st_atime_ns, stamp.st_mtime_ns + 1))
-    assert (pictures[3] == 250).all()
+    assert (images[3] == 250).all()
     numbered[3].write_bytes(content)
     os.utime(numbered[3], ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert values(make(numbered, tmp_path)[3:4]) == [3]
 
 
-def test_a_damaged_cache_is_decoded_again(numbered: list[Path], tmp_path: Path, decoded: list[str]) -> None:
+def test_a_damaged_cache_is_decoded_again(
+    numbered: list[Path], tmp_path: Path, decoded: list[str]
+) -> None:
     make(numbered, tmp_path)[:]
     (file,) = (tmp_path / "cache").iterdir()
     content = bytearray(file.read_bytes())
@@ -372,39 +418,55 @@ def test_a_damaged_cache_is_decoded_again(numbered: list[Path], tmp_path: Path, 
     assert values(make(numbered, tmp_path)[:]) == list(range(40))
 
 
-def test_the_cache_is_in_the_data_folder_by_default(numbered: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_in_the_data_folder_by_default(
+    numbered: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CCLK_DATA", str(tmp_path / "data"))
-    StreamedPictures(numbered, 4)[0]
+    StreamedImages(numbered, 4)[0]
     assert len(list((tmp_path / "data" / "decoded").iterdir())) == 1
 
 
-def check_goes_on_without(pictures: StreamedPictures, decoded: list[str], why: str) -> None:
+def check_goes_on_without(images: StreamedImages, decoded: list[str], why: str) -> None:
     with pytest.warns(CclkWarning, match=why) as found:
-        assert values(pictures[:]) == list(range(40))
+        assert values(images[:]) == list(range(40))
     assert len(found) == 1
     assert "\n" not in str(found[0].message)
     # And not a word more, here or in a subset.
-    assert values(pictures[:]) == list(range(40))
-    assert values(pictures.subset(torch.tensor([8]))[:]) == [8]
+    assert values(images[:]) == list(range(40))
+    assert values(images.subset(torch.tensor([8]))[:]) == [8]
     assert len(decoded) == 81
 
 
-def test_an_unusable_folder_means_no_cache(numbered: list[Path], tmp_path: Path, decoded: list[str]) -> None:
+def test_an_unusable_folder_means_no_cache(
+    numbered: list[Path], tmp_path: Path, decoded: list[str]
+) -> None:
     (tmp_path / "file").write_text("in the way")
-    check_goes_on_without(make(numbered, tmp_path, cache_dir=tmp_path / "file" / "cache"), decoded, "not kept in .* every picture")
+    check_goes_on_without(
+        make(numbered, tmp_path, cache_dir=tmp_path / "file" / "cache"),
+        decoded,
+        "not kept in .* every image",
+    )
 
 
-def test_too_small_a_disk_means_no_cache(numbered: list[Path], tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_small_a_disk_means_no_cache(
+    numbered: list[Path], tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Little:
-        free = picture_cache._SPARE + 1000
+        free = image_cache._SPARE + 1000
 
     monkeypatch.setattr("shutil.disk_usage", lambda path: Little)
-    check_goes_on_without(make(numbered, tmp_path), decoded, "would take .* more, and the disk has 268.4 MB left")
+    check_goes_on_without(
+        make(numbered, tmp_path), decoded, "would take .* more, and the disk has 268.4 MB left"
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_full_disk_means_no_cache(
-    numbered: list[Path], tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch, threads: int
+    numbered: list[Path],
+    tmp_path: Path,
+    decoded: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
 ) -> None:
     def full(*arguments: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -414,66 +476,79 @@ def test_a_full_disk_means_no_cache(
 
 
 def test_many_threads_may_read(numbered: list[Path], tmp_path: Path) -> None:
-    pictures = make(numbered, tmp_path, threads=4)
-    orders = [torch.randperm(40, generator=torch.Generator().manual_seed(seed)) for seed in range(24)]
+    images = make(numbered, tmp_path, threads=4)
+    orders = [
+        torch.randperm(40, generator=torch.Generator().manual_seed(seed)) for seed in range(24)
+    ]
     with ThreadPoolExecutor(8) as pool:
-        for order, found in zip(orders, pool.map(lambda order: pictures[order], orders), strict=True):
+        for order, found in zip(orders, pool.map(lambda order: images[order], orders), strict=True):
             assert values(found) == order.tolist()
 
 
 PROCESS = """
 import sys, torch
 from pathlib import Path
-from cclk.data.streamed import StreamedPictures
+from cclk.data.streamed import StreamedImages
 folder, seed = Path(sys.argv[1]), int(sys.argv[2])
-pictures = StreamedPictures(sorted((folder / "numbered").iterdir()), 4, cache_dir=folder / "cache")
+images = StreamedImages(sorted((folder / "numbered").iterdir()), 4, cache_dir=folder / "cache")
 for turn in range(20):
     order = torch.randperm(40, generator=torch.Generator().manual_seed(100 * seed + turn))[:16]
-    assert ((pictures[order].flatten(1) // 5) == order[:, None]).all()
+    assert ((images[order].flatten(1) // 5) == order[:, None]).all()
     if turn % 7 == 0:
-        (folder / "cache" / Path(pictures._source._cache.path).name).unlink(missing_ok=True)
+        (folder / "cache" / Path(images._source._cache.path).name).unlink(missing_ok=True)
 """
 
 
-def test_processes_may_share_a_cache(numbered: list[Path], tmp_path: Path, decoded: list[str]) -> None:
+def test_processes_may_share_a_cache(
+    numbered: list[Path], tmp_path: Path, decoded: list[str]
+) -> None:
     """Both read, write and even delete it."""
-    running = [subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path), str(seed)]) for seed in (1, 2)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", PROCESS, str(tmp_path), str(seed)])
+        for seed in (1, 2)
+    ]
     assert [process.wait(60) for process in running] == [0, 0]
-    pictures = make(numbered, tmp_path)
-    assert values(pictures[:]) == list(range(40))
+    images = make(numbered, tmp_path)
+    assert values(images[:]) == list(range(40))
     decoded.clear()
-    assert values(pictures[:]) == list(range(40))
+    assert values(images[:]) == list(range(40))
     assert decoded == []
 
 
 def test_it_can_be_pickled(numbered: list[Path], tmp_path: Path) -> None:
-    pictures = make(numbered, tmp_path, threads=2)
-    pictures[:20]
-    assert values(pickle.loads(pickle.dumps(pictures))[:]) == list(range(40))
+    images = make(numbered, tmp_path, threads=2)
+    images[:20]
+    assert values(pickle.loads(pickle.dumps(images))[:]) == list(range(40))
 
 
 MEMORY = """
 import resource, sys, torch
-from cclk.data.streamed import StreamedPictures
-pictures = StreamedPictures([sys.argv[1]] * 20_000, 64, cache_dir=sys.argv[2])
-pictures[:500]
+from cclk.data.streamed import StreamedImages
+images = StreamedImages([sys.argv[1]] * 20_000, 64, cache_dir=sys.argv[2])
+images[:500]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for _ in ("decoded", "from the cache"):
     for start in range(0, 6_000, 500):
-        assert pictures[start : start + 500].shape == (500, 3, 64, 64)
+        assert images[start : start + 500].shape == (500, 3, 64, 64)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-def test_pictures_do_not_stay_in_memory(tmp_path: Path) -> None:
-    """20,000 pictures of 64 x 64 are 246 MB, the 6,000 that are read 74 MB."""
+def test_images_do_not_stay_in_memory(tmp_path: Path) -> None:
+    """20,000 images of 64 x 64 are 246 MB, the 6,000 that are read 74 MB."""
     path = tmp_path / "small.png"
     Image.new("L", (4, 4), 7).save(path)
     command = [sys.executable, "-c", MEMORY, str(path), str(tmp_path / "cache")]
-    assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) < 20_000  # kilobytes
+    assert (
+        int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) < 20_000
+    )  # kilobytes
 
 
-def test_a_missing_pillow_says_what_to_install(numbered: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pillow_says_what_to_install(
+    numbered: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(MissingExtraError, match=r"needs the module PIL, .* pip install '\.\[train\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs the module PIL, .* pip install '\.\[train\]'"
+    ):
         decode.need_pillow()

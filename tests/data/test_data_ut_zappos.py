@@ -9,9 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from cclk import data
-from cclk.data import DataError, Dataset
-from cclk.data.streamed import StreamedPictures
+from cclk import datasets
+from cclk.data import Dataset
+from cclk.data.streamed import StreamedImages
+from cclk.errors import DataError
 
 HEADER = "CID,Category,SubCategory,HeelHeight,Insole,Closure,Gender,Material,ToeStyle"
 ROWS = """\
@@ -36,25 +37,35 @@ NAMES = (
 )  # fmt: skip
 
 
-def write(folder: Path, rows: str = ROWS, images: str = "ut-zap50k-images-square", header: str = HEADER) -> Path:
-    """The tree; the picture of row i is of value 10 i throughout. Returns the table."""
+def write(
+    folder: Path, rows: str = ROWS, images: str = "ut-zap50k-images-square", header: str = HEADER
+) -> Path:
+    """The tree; the image of row i is of value 10 i throughout. Returns the table."""
     table = folder / "ut-zappos" / "ut-zap50k-data" / "meta-data.csv"
     table.parent.mkdir(parents=True, exist_ok=True)
     table.write_text(f"{header}\n{rows}")
     for number, line in enumerate(ROWS.splitlines()):
         cid, category, kind = line.split(",")[:3]
-        path = folder / "ut-zappos" / images / category / kind / BRANDS.get(kind, "Brand") / f"{cid.replace('-', '.')}.jpg"
+        path = (
+            folder
+            / "ut-zappos"
+            / images
+            / category
+            / kind
+            / BRANDS.get(kind, "Brand")
+            / f"{cid.replace('-', '.')}.jpg"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (136, 136), (10 * number,) * 3).save(path, quality=95)
     return table
 
 
 def load(folder: Path, **options: object) -> Dataset:
-    return data.load("ut-zappos", data_dir=folder, **({"holdout": 2} | options))
+    return datasets.load("ut-zappos", data_dir=folder, **({"holdout": 2} | options))
 
 
 def every_row(dataset: Dataset) -> dict[int, tuple[str, list[str]]]:
-    """Class and attributes of each shoe, by the number its picture shows."""
+    """Class and attributes of each shoe, by the number its image shows."""
     rows = {}
     for split in (dataset.train, dataset.validation, dataset.test):
         for x, y, bits in zip(split.x[:], split.y, split.condition, strict=True):
@@ -64,44 +75,86 @@ def every_row(dataset: Dataset) -> dict[int, tuple[str, list[str]]]:
     return rows
 
 
-def test_pictures_labels_and_attributes(tmp_path: Path) -> None:
+def test_images_labels_and_attributes(tmp_path: Path) -> None:
     write(tmp_path)
     dataset = load(tmp_path)
-    assert isinstance(dataset.train.x, StreamedPictures)
+    assert isinstance(dataset.train.x, StreamedImages)
     assert dataset.train.x.shape == (5, 3, 32, 32)
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == (5, 2, 3)
     assert dataset.condition_names == NAMES
     assert dataset.condition_kind == "continuous"
-    kinds = ("Boots/Ankle", "Boots/Prewalker Boots", "Sandals/Flat", "Shoes/Flats", "Shoes/Oxfords", "Slippers/Slipper Flats")
+    kinds = (
+        "Boots/Ankle",
+        "Boots/Prewalker Boots",
+        "Sandals/Flat",
+        "Shoes/Flats",
+        "Shoes/Oxfords",
+        "Slippers/Slipper Flats",
+    )
     assert dataset.classes == kinds
     assert every_row(dataset) == {
         0: ("Shoes/Oxfords", ["Closure: Lace up", "Gender: Men", "Material: Leather"]),
         1: (
-            "Shoes/Oxfords", [
-                "HeelHeight: Flat", "Insole: Padded", "Closure: Lace up", "Gender: Men", "Material: Leather", "Material: Suede",
+            "Shoes/Oxfords",
+            [
+                "HeelHeight: Flat",
+                "Insole: Padded",
+                "Closure: Lace up",
+                "Gender: Men",
+                "Material: Leather",
+                "Material: Suede",
                 "ToeStyle: Round Toe",
             ],
         ),
         2: (
-            "Boots/Ankle", [
-                "HeelHeight: 1in - 1 3/4in", "Closure: Pull-on", "Closure: Zipper", "Gender: Women", "Material: Suede",
-                "ToeStyle: Capped Toe", "ToeStyle: Round Toe",
+            "Boots/Ankle",
+            [
+                "HeelHeight: 1in - 1 3/4in",
+                "Closure: Pull-on",
+                "Closure: Zipper",
+                "Gender: Women",
+                "Material: Suede",
+                "ToeStyle: Capped Toe",
+                "ToeStyle: Round Toe",
             ],
         ),
         3: ("Boots/Prewalker Boots", ["Gender: Boys", "Gender: Girls"]),
-        4: ("Sandals/Flat", ["HeelHeight: Flat", "Closure: Buckle", "Gender: Women", "Material: Rubber", "ToeStyle: Open Toe"]),
-        5: ("Sandals/Flat", ["HeelHeight: Flat", "Closure: Buckle", "Gender: Women", "Material: Rubber", "ToeStyle: Open Toe"]),
+        4: (
+            "Sandals/Flat",
+            [
+                "HeelHeight: Flat",
+                "Closure: Buckle",
+                "Gender: Women",
+                "Material: Rubber",
+                "ToeStyle: Open Toe",
+            ],
+        ),
+        5: (
+            "Sandals/Flat",
+            [
+                "HeelHeight: Flat",
+                "Closure: Buckle",
+                "Gender: Women",
+                "Material: Rubber",
+                "ToeStyle: Open Toe",
+            ],
+        ),
         6: ("Slippers/Slipper Flats", ["HeelHeight: Flat", "Gender: Women", "Material: Rubber"]),
         7: ("Slippers/Slipper Flats", ["HeelHeight: Flat", "Gender: Women", "Material: Rubber"]),
         8: ("Shoes/Flats", ["HeelHeight: Flat", "Gender: Women", "Material: Leather"]),
-        9: ("Shoes/Oxfords", ["HeelHeight: Flat", "Closure: Lace up", "Gender: Men", "Material: Leather"]),
-    }  # fmt: skip
+        9: (
+            "Shoes/Oxfords",
+            ["HeelHeight: Flat", "Closure: Lace up", "Gender: Men", "Material: Leather"],
+        ),
+    }
     assert (tmp_path / "decoded").is_dir()
 
 
 def test_the_label_is_not_in_the_condition(tmp_path: Path) -> None:
     write(tmp_path)
-    assert {name.partition(":")[0] for name in load(tmp_path).condition_names}.isdisjoint({"Category", "SubCategory"})
+    assert {name.partition(":")[0] for name in load(tmp_path).condition_names}.isdisjoint(
+        {"Category", "SubCategory"}
+    )
 
 
 def test_seven_of_ten_rows_are_for_training(tmp_path: Path) -> None:
@@ -119,19 +172,22 @@ def test_seven_of_ten_rows_are_for_training(tmp_path: Path) -> None:
     assert len({tuple(test) for test in tests}) > 2
 
 
-def test_the_size_and_the_original_pictures(tmp_path: Path) -> None:
+def test_the_size_and_the_original_images(tmp_path: Path) -> None:
     write(tmp_path, images="ut-zap50k-images")
     assert load(tmp_path, size=8).train.x[:].shape == (5, 3, 8, 8)
-    # Square pictures are preferred where both are there.
+    # Square images are preferred where both are there.
     write(tmp_path)
-    pictures = load(tmp_path).train.x
-    assert isinstance(pictures, StreamedPictures)
-    assert "ut-zap50k-images-square" in pictures.paths[0]
+    images = load(tmp_path).train.x
+    assert isinstance(images, StreamedImages)
+    assert "ut-zap50k-images-square" in images.paths[0]
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "ut-zappos"
-    said = rf"UT-Zappos50K is not complete in {folder}, .*meta-data.csv not found: get .* from https://vision.cs.utexas.edu\S+ and unpack"
+    said = (
+        rf"UT-Zappos50K is not complete in {folder}, .*meta-data.csv not found: get .* from"
+        r" https://vision.cs.utexas.edu\S+ and unpack"
+    )
     with pytest.raises(DataError, match=said):
         load(tmp_path)
     (folder / "ut-zap50k-data").mkdir(parents=True)
@@ -143,10 +199,18 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("find", "replace", "said"),
     [
-        ("7965453-6,Boots", "7965453-6,Boots,more", "line 5: it has 10 cells, but the header has 9"),
+        (
+            "7965453-6,Boots",
+            "7965453-6,Boots,more",
+            "line 5: it has 10 cells, but the header has 9",
+        ),
         ("7965453-6,Boots,Prewalker Boots", "7965453-6,Boots,", "line 5: SubCategory is empty"),
         ("7965453-6", "100627-72", "line 5: CID 100627-72 stands in line 2 already"),
-        ("8000001-1", "8111111-1", r"line 6: CID 8111111-1 has no picture 8111111\.1\.jpg below .*square: unpack"),
+        (
+            "8000001-1",
+            "8111111-1",
+            r"line 6: CID 8111111-1 has no image 8111111\.1\.jpg below .*square: unpack",
+        ),
     ],
 )
 def test_bad_rows_are_named_by_line(tmp_path: Path, find: str, replace: str, said: str) -> None:
@@ -159,7 +223,10 @@ def test_bad_rows_are_named_by_line(tmp_path: Path, find: str, replace: str, sai
 
 def test_a_bad_table_is_named(tmp_path: Path) -> None:
     table = write(tmp_path, header=HEADER.replace("Insole", "Sole"))
-    with pytest.raises(DataError, match=r"meta-data\.csv, line 1: there is no column Insole; the header must be CID,"):
+    with pytest.raises(
+        DataError,
+        match=r"meta-data\.csv, line 1: there is no column Insole; the header must be CID,",
+    ):
         load(tmp_path)
     table.write_text("")
     with pytest.raises(DataError, match="there is no column CID"):
@@ -172,26 +239,30 @@ def test_a_bad_table_is_named(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_lost_pictures_are_counted(tmp_path: Path) -> None:
+def test_lost_images_are_counted(tmp_path: Path) -> None:
     write(tmp_path)
     for path in (tmp_path / "ut-zappos").rglob("800000[345].1.jpg"):
         path.unlink()
-    with pytest.raises(DataError, match=r"line 8: CID 8000003-1 has no picture .*, nor have 2 others"):
+    with pytest.raises(
+        DataError, match=r"line 8: CID 8000003-1 has no image .*, nor have 2 others"
+    ):
         load(tmp_path)
 
 
-def test_a_picture_in_two_folders_is_taken_from_that_of_its_kind(tmp_path: Path) -> None:
+def test_a_image_in_two_folders_is_taken_from_that_of_its_kind(tmp_path: Path) -> None:
     write(tmp_path)
     images = tmp_path / "ut-zappos" / "ut-zap50k-images-square"
     (images / "Aaa" / "Oxfords" / "Other").mkdir(parents=True)
     copy = images / "Aaa" / "Oxfords" / "Other" / "100627.72.jpg"
     Image.new("RGB", (9, 9), "white").save(copy)
     assert every_row(load(tmp_path))[0][0] == "Shoes/Oxfords"
-    # A hidden file, such as some systems leave beside each picture, is none.
-    (copy.parent / "._100627.255.jpg").write_text("not a picture")
+    # A hidden file, such as some systems leave beside each image, is none.
+    (copy.parent / "._100627.255.jpg").write_text("not a image")
     assert len(every_row(load(tmp_path))) == 10
     copy.rename(images / "Shoes" / "Oxfords" / "100627.72.jpg")
-    with pytest.raises(DataError, match=r"line 2: CID 100627-72 has several pictures, .* and .*: delete all but one"):
+    with pytest.raises(
+        DataError, match=r"line 2: CID 100627-72 has several images, .* and .*: delete all but one"
+    ):
         load(tmp_path)
 
 
@@ -201,13 +272,18 @@ def test_impossible_options(tmp_path: Path) -> None:
         load(tmp_path, holdout=7)
     with pytest.raises(DataError, match="size is 0: it must be"):
         load(tmp_path, size=0)
-    with pytest.raises(DataError, match="ut-zappos has no option 'colours': it takes size, holdout"):
-        load(tmp_path, colours="palette")
+    with pytest.raises(DataError, match="ut-zappos has no option 'colors': it takes size, holdout"):
+        load(tmp_path, colors="palette")
 
 
 def test_held_out_rows_are_stratified(tmp_path: Path) -> None:
-    """Of two kinds of shoes, as large a share among the rows held out as among all training rows, give or take one."""
-    rows = "".join(f"9{number:05}-1,Shoes,{('Oxfords', 'Flats')[number % 2]},,,,Men,Leather,\n" for number in range(24))
+    """Of two kinds of shoes, as large a share among the rows held out as among all training
+    rows, give or take one.
+    """
+    rows = "".join(
+        f"9{number:05}-1,Shoes,{('Oxfords', 'Flats')[number % 2]},,,,Men,Leather,\n"
+        for number in range(24)
+    )
     write(tmp_path, rows)
     folder = tmp_path / "ut-zappos" / "ut-zap50k-images-square" / "Shoes"
     for number in range(24):

@@ -13,9 +13,12 @@ def estimate(value: float, width: float = 0.01, unit: Unit = "accuracy") -> Esti
 def number(linear: float, network: float, mean: float = 5000, width: float = 0.01) -> Leakage:
     """The leakage of a number whose variance is `mean`."""
     return Leakage(
-        estimate(linear, width, "r2"), estimate(network, width, "r2"),
-        estimate(mean * (1 - linear), 60, "mse"), estimate(mean * (1 - network), 60, "mse"), estimate(mean, 90, "mse"),
-    )  # fmt: skip
+        estimate(linear, width, "r2"),
+        estimate(network, width, "r2"),
+        estimate(mean * (1 - linear), 60, "mse"),
+        estimate(mean * (1 - network), 60, "mse"),
+        estimate(mean, 90, "mse"),
+    )
 
 
 def category(linear: float, network: float, width: float = 0.01) -> Leakage:
@@ -23,6 +26,11 @@ def category(linear: float, network: float, width: float = 0.01) -> Leakage:
     return Leakage(estimate(linear, width), estimate(network, width), baseline=estimate(0.1))
 
 
-def scores(accuracy: float, knn: float | None = None, width: float = 0.01, **leakage: Leakage) -> FeatureScores:
+def scores(
+    accuracy: float, knn: float | None = None, width: float = 0.01, **leakage: Leakage
+) -> FeatureScores:
     """Scores with the leakage of each column, by its name."""
-    return FeatureScores(Accuracy(estimate(accuracy, width), estimate(accuracy if knn is None else knn, width)), leakage)
+    return FeatureScores(
+        Accuracy(estimate(accuracy, width), estimate(accuracy if knn is None else knn, width)),
+        leakage,
+    )

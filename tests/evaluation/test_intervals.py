@@ -10,10 +10,22 @@ from cclk.evaluation.intervals import bootstrap, explained_variance, mean_square
 
 def test_values_are_the_textbook_ones() -> None:
     random = np.random.default_rng(0)
-    truth, prediction = random.normal(size=(50, 3)) * [1, 10, 100] + 1000, random.normal(size=(50, 3)) * [1, 10, 100] + 1000
+    truth, prediction = (
+        random.normal(size=(50, 3)) * [1, 10, 100] + 1000,
+        random.normal(size=(50, 3)) * [1, 10, 100] + 1000,
+    )
     weight = np.array([1.0, 0.01, 0.0])
-    found = bootstrap({"r2": explained_variance(prediction, truth, weight), "mse": mean_squared_error(prediction, truth)}, 10, 0)
-    error, spread = (((part - truth) ** 2 * weight).sum() for part in (prediction, truth.mean(axis=0)))
+    found = bootstrap(
+        {
+            "r2": explained_variance(prediction, truth, weight),
+            "mse": mean_squared_error(prediction, truth),
+        },
+        10,
+        0,
+    )
+    error, spread = (
+        ((part - truth) ** 2 * weight).sum() for part in (prediction, truth.mean(axis=0))
+    )
     assert found["r2"].value == pytest.approx(1 - error / spread)
     assert found["r2"].value < 0, "negative values are reported as they are"
     assert found["mse"].value == pytest.approx(((prediction - truth) ** 2).mean())
@@ -51,16 +63,31 @@ def test_a_resample_without_spread_does_not_break_the_interval() -> None:
 def test_a_large_offset_does_not_cost_precision() -> None:
     random = np.random.default_rng(2)
     truth = random.normal(size=(60, 2))
-    prediction, offset, weight = truth + 0.5 * random.normal(size=(60, 2)), np.array([2.0**30, 0.0]), np.ones(2)
-    plain, shifted = (bootstrap({"r2": explained_variance(prediction + by, truth + by, weight)}, 50, 0)["r2"] for by in (0.0, offset))
-    assert (shifted.value, shifted.low, shifted.high) == pytest.approx((plain.value, plain.low, plain.high), rel=1e-5)
+    prediction, offset, weight = (
+        truth + 0.5 * random.normal(size=(60, 2)),
+        np.array([2.0**30, 0.0]),
+        np.ones(2),
+    )
+    plain, shifted = (
+        bootstrap({"r2": explained_variance(prediction + by, truth + by, weight)}, 50, 0)["r2"]
+        for by in (0.0, offset)
+    )
+    assert (shifted.value, shifted.low, shifted.high) == pytest.approx(
+        (plain.value, plain.low, plain.high), rel=1e-5
+    )
 
 
 def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk holds no more counts than allowed, or one resample where not even that fits."""
     measures = {"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}
     whole, sizes, bincount = bootstrap(measures, 7, 0), [], np.bincount
-    monkeypatch.setattr(np, "bincount", lambda drawn, minlength: [sizes.append(len(drawn)), bincount(drawn, minlength=minlength)][1])
+    monkeypatch.setattr(
+        np,
+        "bincount",
+        lambda drawn, minlength: [sizes.append(len(drawn)), bincount(drawn, minlength=minlength)][
+            1
+        ],
+    )
     for chunk, expected in ((100, [80, 80, 80, 40]), (39, [40] * 7)):
         sizes.clear()
         monkeypatch.setattr("cclk.evaluation.intervals._CHUNK", chunk)
@@ -69,7 +96,9 @@ def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.Monk
 
 
 def test_one_resample_is_enough() -> None:
-    found = bootstrap({"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}, 1, 0)["accuracy"]
+    found = bootstrap({"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}, 1, 0)[
+        "accuracy"
+    ]
     assert found.low == found.high
 
 

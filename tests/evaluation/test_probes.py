@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from cclk.evaluation.nonlinear import Task, fit_network
-from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbours
+from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbors
 
 
 def normal(n: int, d: int, seed: int) -> np.ndarray:
@@ -24,8 +24,10 @@ def r2(prediction: np.ndarray, truth: np.ndarray) -> float:
     return float(1 - ((prediction - truth) ** 2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum())
 
 
-def test_scale_standardises_and_leaves_constant_columns_alone() -> None:
-    features = np.concatenate([5 + 3 * normal(500, 2, 0), np.full((500, 1), 7.1, np.float32)], axis=1)
+def test_scale_standardizes_and_leaves_constant_columns_alone() -> None:
+    features = np.concatenate(
+        [5 + 3 * normal(500, 2, 0), np.full((500, 1), 7.1, np.float32)], axis=1
+    )
     scaled = Scale.fit(features)(features)
     np.testing.assert_allclose(scaled[:, :2].std(axis=0), 1, atol=1e-5)
     np.testing.assert_allclose(scaled[:, :2].mean(axis=0), 0, atol=1e-5)
@@ -33,7 +35,8 @@ def test_scale_standardises_and_leaves_constant_columns_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "spread", "varies"), [(0, 0, False), (1e4, 1e-3, False), (1e4, 1, True), (1e-3, 1e-4, True), (0, 1e-9, True)]
+    ("mean", "spread", "varies"),
+    [(0, 0, False), (1e4, 1e-3, False), (1e4, 1, True), (1e-3, 1e-4, True), (0, 1e-9, True)],
 )
 def test_scale_tells_a_small_spread_from_rounding(mean: float, spread: float, varies: bool) -> None:
     column = (mean + spread * np.where(np.arange(100) % 2, 1.0, -1.0)).astype(np.float32)[:, None]
@@ -41,7 +44,9 @@ def test_scale_tells_a_small_spread_from_rounding(mean: float, spread: float, va
 
 
 def test_ridge_is_the_closed_form_at_the_alpha_that_validation_prefers() -> None:
-    """Without noise the weakest ridge is best, with noise one in the middle: each column has its own."""
+    """Without noise the weakest ridge is best, with noise one in the middle: each column has its
+    own.
+    """
     truth, noise = normal(6, 2, 9), np.array([3.0, 0.01], np.float32)
     x, held = normal(60, 6, 0), normal(40, 6, 1)
     t, held_t = x @ truth + noise * normal(60, 2, 2) + 3, held @ truth + 3
@@ -52,10 +57,15 @@ def test_ridge_is_the_closed_form_at_the_alpha_that_validation_prefers() -> None
 
     np.testing.assert_allclose(fitted.bias, t.mean(axis=0))
     for column in range(2):
-        errors = {alpha: ((held @ direct(alpha) + t.mean(axis=0) - held_t)[:, column] ** 2).mean() for alpha in np.logspace(1, -6, 15)}
+        errors = {
+            alpha: ((held @ direct(alpha) + t.mean(axis=0) - held_t)[:, column] ** 2).mean()
+            for alpha in np.logspace(1, -6, 15)
+        }
         best = min(errors, key=errors.__getitem__)
         assert fitted.strength[column] == pytest.approx(best)
-        np.testing.assert_allclose(fitted.weight[:, column], direct(best)[:, column], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            fitted.weight[:, column], direct(best)[:, column], rtol=1e-4, atol=1e-6
+        )
     assert fitted.strength[1] < 1e-4 < fitted.strength[0] < 1
 
 
@@ -76,20 +86,30 @@ def test_linear_classifier_is_the_maximum_likelihood_one(classes: int) -> None:
 
 
 def test_one_class_is_the_answer_to_everything() -> None:
-    fitted = fit_classifier(normal(9, 5, 0), np.zeros(9, np.int64), 1, normal(4, 5, 1), np.zeros(4, np.int64))
+    fitted = fit_classifier(
+        normal(9, 5, 0), np.zeros(9, np.int64), 1, normal(4, 5, 1), np.zeros(4, np.int64)
+    )
     assert fitted.strength == 1e-3
     np.testing.assert_array_equal(fitted(normal(4, 5, 1)), np.zeros((4, 1)))
 
 
-def test_linear_classifier_tries_six_strengths_for_500_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_classifier_tries_six_strengths_for_500_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tried, fit = [], LogisticRegression.fit
-    monkeypatch.setattr(LogisticRegression, "fit", lambda model, *data: [tried.append((model.C, model.max_iter)), fit(model, *data)][1])
+    monkeypatch.setattr(
+        LogisticRegression,
+        "fit",
+        lambda model, *data: [tried.append((model.C, model.max_iter)), fit(model, *data)][1],
+    )
     x, y = separable(50, 0)
     fit_classifier(x, y, 2, x, y)
     assert tried == [(strength, 500) for strength in (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)]
 
 
-def test_linear_classifier_does_not_warn_when_it_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_classifier_does_not_warn_when_it_has_not_converged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("cclk.evaluation.probes._LBFGS_STEPS", 1)
     x, y = separable(50, 0)
     filters = list(warnings.filters)
@@ -114,10 +134,15 @@ def test_linear_classifier_has_the_strength_that_validation_prefers(
     data: Callable[[int, int], tuple[np.ndarray, np.ndarray]], n: int, best: float
 ) -> None:
     (x, y), (held, held_y) = data(n, 0), data(400, 1)
-    models = {strength: LogisticRegression(C=strength, max_iter=500).fit(x, y) for strength in (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)}
+    models = {
+        strength: LogisticRegression(C=strength, max_iter=500).fit(x, y)
+        for strength in (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
+    }
     right = {strength: model.score(held, held_y) for strength, model in models.items()}
     assert max(right.values()) - min(right.values()) > 0.1, "the choice matters"
-    assert best == max(right, key=right.__getitem__), "among equals, the strongest regularization, which comes first"
+    assert best == max(right, key=right.__getitem__), (
+        "among equals, the strongest regularization, which comes first"
+    )
     fitted = fit_classifier(x, y, 2, held, held_y)
     assert fitted.strength == best
     assert (fitted(held).argmax(axis=1) == held_y).mean() == pytest.approx(right[best])
@@ -125,34 +150,53 @@ def test_linear_classifier_has_the_strength_that_validation_prefers(
 
 
 @pytest.mark.parametrize(
-    ("options", "neighbours", "temperature"),
-    [({}, 20, 0.07), ({"neighbours": 5, "temperature": 0.2}, 5, 0.2), ({"temperature": 1e-3}, 1, 1.0)],
+    ("options", "neighbors", "temperature"),
+    [
+        ({}, 20, 0.07),
+        ({"neighbors": 5, "temperature": 0.2}, 5, 0.2),
+        ({"temperature": 1e-3}, 1, 1.0),
+    ],
 )
-def test_neighbours_by_brute_force(options: dict[str, float], neighbours: int, temperature: float) -> None:
-    """Twenty neighbors at temperature 0.07 by default; at a very low temperature, the nearest one alone decides."""
+def test_neighbors_by_brute_force(
+    options: dict[str, float], neighbors: int, temperature: float
+) -> None:
+    """Twenty neighbors at temperature 0.07 by default; at a very low temperature, the nearest
+    one alone decides.
+    """
     x, queries = normal(80, 3, 0), normal(1100, 3, 1)
     y = np.random.default_rng(2).integers(0, 3, 80)
-    found = predict_neighbours(x, y, 3, queries, **options)  # type: ignore[arg-type]
+    found = predict_neighbors(x, y, 3, queries, **options)  # type: ignore[arg-type]
     unit, other = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, queries))
     for row in range(len(queries)):
         similarity = unit @ other[row]
-        nearest = np.argsort(-similarity)[:neighbours]
+        nearest = np.argsort(-similarity)[:neighbors]
         votes = [np.exp(similarity[nearest] / temperature)[y[nearest] == c].sum() for c in range(3)]
         assert found[row] == np.argmax(votes)
 
 
-def test_twenty_neighbours_vote_by_default() -> None:
-    """The twentieth neighbor decides for class 1; with nineteen or twenty-one of them, class 0 would win."""
+def test_twenty_neighbors_vote_by_default() -> None:
+    """The twentieth neighbor decides for class 1; with nineteen or twenty-one of them, class 0
+    would win.
+    """
     y = np.array([1] * 9 + [0] * 10 + [1] + [0])
     angle = np.array([0.0] * 9 + [0.02] * 10 + [0.03] + [0.04])
-    x, query = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32), np.array([[2.0, 0.0]], np.float32)
-    assert predict_neighbours(x, y, 2, query).tolist() == [1]
-    assert [predict_neighbours(x, y, 2, query, neighbours=k).tolist() for k in (19, 20, 21)] == [[0], [1], [0]]
+    x, query = (
+        np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32),
+        np.array([[2.0, 0.0]], np.float32),
+    )
+    assert predict_neighbors(x, y, 2, query).tolist() == [1]
+    assert [predict_neighbors(x, y, 2, query, neighbors=k).tolist() for k in (19, 20, 21)] == [
+        [0],
+        [1],
+        [0],
+    ]
 
 
-def test_neighbours_when_there_are_fewer_than_twenty() -> None:
+def test_neighbors_when_there_are_fewer_than_twenty() -> None:
     x = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
-    assert predict_neighbours(x, np.array([0, 1]), 2, np.array([[0.2, 3.0]], np.float32)).tolist() == [1]
+    assert predict_neighbors(
+        x, np.array([0, 1]), 2, np.array([[0.2, 3.0]], np.float32)
+    ).tolist() == [1]
 
 
 def test_network_reads_what_a_linear_probe_cannot() -> None:
@@ -181,21 +225,40 @@ def test_network_starts_as_the_linear_probe_and_keeps_it_where_nothing_is_better
     weight = normal(10, 2, 3)
     exact = Linear(weight, np.zeros(2, np.float32), 0.0)
     network = fit_network(x, exact(x), held, exact(held), exact, "regression", 0)
-    assert [layer.shape for layer in (network.first, network.second, network.third)] == [(10, 256), (256, 256), (256, 2)]
+    assert [layer.shape for layer in (network.first, network.second, network.third)] == [
+        (10, 256),
+        (256, 256),
+        (256, 2),
+    ]
     np.testing.assert_allclose(network(test), exact(test), atol=1e-5)
 
 
 WIDTH = 16
 
 
-def train_by_the_recipe(x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, start: Linear, seed: int) -> tuple[Tensor, int, int]:
-    """The training of the non-linear probe written out: predictions for `held`, the number of steps, and the step that was best."""
+def train_by_the_recipe(
+    x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, start: Linear, seed: int
+) -> tuple[Tensor, int, int]:
+    """The training of the non-linear probe written out: predictions for `held`, the number of
+    steps, and the step that was best.
+    """
     loss = F.cross_entropy if t.ndim == 1 else F.mse_loss
     random = torch.Generator().manual_seed(seed)
     first = torch.randn(x.shape[1], WIDTH, generator=random) * (2 / x.shape[1]) ** 0.5
     second = torch.randn(WIDTH, WIDTH, generator=random) * (2 / WIDTH) ** 0.5
-    skip, bias = torch.tensor(start.weight, dtype=torch.float32), torch.tensor(start.bias, dtype=torch.float32)
-    parameters = [first, second, torch.zeros(WIDTH, len(bias)), skip, torch.zeros(WIDTH), torch.zeros(WIDTH), bias]
+    skip, bias = (
+        torch.tensor(start.weight, dtype=torch.float32),
+        torch.tensor(start.bias, dtype=torch.float32),
+    )
+    parameters = [
+        first,
+        second,
+        torch.zeros(WIDTH, len(bias)),
+        skip,
+        torch.zeros(WIDTH),
+        torch.zeros(WIDTH),
+        bias,
+    ]
 
     def score(p: list[Tensor], x: Tensor) -> Tensor:
         hidden = torch.addmm(p[5], torch.addmm(p[4], x, p[0]).relu(), p[1]).relu()
@@ -207,7 +270,11 @@ def train_by_the_recipe(x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, star
     steps = min(max(60 * len(x) // batch, 600), 2000)
     trained = [p.requires_grad_() for p in parameters]
     optimizer = torch.optim.AdamW(
-        [{"params": trained[:3], "weight_decay": decay}, {"params": trained[3:], "weight_decay": 0.0}], fused=True
+        [
+            {"params": trained[:3], "weight_decay": decay},
+            {"params": trained[3:], "weight_decay": 0.0},
+        ],
+        fused=True,
     )
     looks = [(float(loss(score(average, held), held_t)), 0, score(average, held))]
     for step in range(1, steps + 1):
@@ -227,10 +294,20 @@ def train_by_the_recipe(x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, star
 
 
 @pytest.mark.parametrize(
-    ("n", "task", "signal"), [(100, "classification", 0.0), (1500, "regression", 1.0), (4000, "regression", 0.0), (9000, "regression", 0.0)]
+    ("n", "task", "signal"),
+    [
+        (100, "classification", 0.0),
+        (1500, "regression", 1.0),
+        (4000, "regression", 0.0),
+        (9000, "regression", 0.0),
+    ],
 )
-def test_network_is_trained_by_the_recipe(n: int, task: Task, signal: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates, decay, schedule, averaging, the choice of the best step and the end of the training, for splits of several sizes."""
+def test_network_is_trained_by_the_recipe(
+    n: int, task: Task, signal: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates, decay, schedule, averaging, the choice of the best step and the end of the
+    training, for splits of several sizes.
+    """
     x, held = normal(n, 5, 0), normal(200, 5, 1)
     t, held_t = (signal * np.abs(part[:, :1]) + 0.3 * normal(len(part), 1, 2) for part in (x, held))
     if task == "classification":
@@ -239,10 +316,14 @@ def test_network_is_trained_by_the_recipe(n: int, task: Task, signal: float, mon
     start = Linear(np.float32(0.1) * normal(5, outputs, 3), np.zeros(outputs, np.float32), 0.0)
     monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", WIDTH)
     steps, step = [], torch.optim.AdamW.step
-    monkeypatch.setattr(torch.optim.AdamW, "step", lambda optimizer: [steps.append(1), step(optimizer)][1])
+    monkeypatch.setattr(
+        torch.optim.AdamW, "step", lambda optimizer: [steps.append(1), step(optimizer)][1]
+    )
     network = fit_network(x, t, held, held_t, start, task, 7)
     made = len(steps)
-    expected, last, best = train_by_the_recipe(*(torch.from_numpy(part) for part in (x, t, held, held_t)), start, 7)
+    expected, last, best = train_by_the_recipe(
+        *(torch.from_numpy(part) for part in (x, t, held, held_t)), start, 7
+    )
     assert made == last
     assert 0 < best < last
     np.testing.assert_allclose(network(held), expected.numpy(), rtol=1e-5, atol=1e-5)

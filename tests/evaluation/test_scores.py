@@ -1,4 +1,6 @@
-"""An evaluation as an object, as text, and on disk: what is written has the keys that it always had."""
+"""An evaluation as an object, as text, and on disk: what is written has the keys that it always
+had.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,22 @@ CATEGORY = {
     "baseline_accuracy": interval(0.1),
 }
 ACCURACY = {"linear": interval(0.9), "knn": interval(0.8)}
-HOW = {"train": 500, "validation_from": "its own split", "condition_alpha": [0.1, 1.0], "accuracy_c": 0.1}
+HOW = {
+    "train": 500,
+    "validation_from": "its own split",
+    "condition_alpha": [0.1, 1.0],
+    "accuracy_c": 0.1,
+}
 TREES: dict[str, dict[str, Any]] = {
     "a number": {"accuracy": ACCURACY, "leakage": NUMBER, "how": HOW},
     "a category": {"accuracy": ACCURACY, "leakage": CATEGORY, "how": HOW},
     "constant": {"accuracy": ACCURACY, "leakage": {}, "how": HOW},
-    "several": {"accuracy": ACCURACY, "leakage": {}, "leakages": {"age": NUMBER, "site": CATEGORY, "year": {}}, "how": HOW},
+    "several": {
+        "accuracy": ACCURACY,
+        "leakage": {},
+        "leakages": {"age": NUMBER, "site": CATEGORY, "year": {}},
+        "how": HOW,
+    },
     "no label": {"accuracy": {}, "leakage": NUMBER, "how": HOW},
     "no condition": {"accuracy": ACCURACY, "how": HOW},
 }
@@ -51,7 +63,9 @@ def test_files_of_every_kind_are_read_and_written_as_they_were(kind: str) -> Non
 def committed() -> list[Any]:
     demo = json.loads((ROOT / "results" / "demo-digits.json").read_text())["evaluations"]
     rotated = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())["methods"]
-    return [one for made in demo.values() for one in made] + [one for told in rotated.values() for one in told["evaluations"]]
+    return [one for made in demo.values() for one in made] + [
+        one for told in rotated.values() for one in told["evaluations"]
+    ]
 
 
 def test_committed_evaluations_are_read_to_the_last_digit() -> None:
@@ -68,7 +82,10 @@ def test_scores_are_attributes() -> None:
     assert found.accuracy.knn == estimate(0.8)
     age, site, year = (found.encoder.leakage[name] for name in ("age", "site", "year"))
     assert (age.linear, age.nonlinear) == (estimate(0.3, unit="r2"), estimate(0.4, unit="r2"))
-    assert (age.linear_mse, age.nonlinear_mse) == (estimate(7.0, unit="mse"), estimate(6.0, unit="mse"))
+    assert (age.linear_mse, age.nonlinear_mse) == (
+        estimate(7.0, unit="mse"),
+        estimate(6.0, unit="mse"),
+    )
     assert (age.baseline, age.guess) == (estimate(10.0, unit="mse"), None)
     assert age.worst == age.nonlinear
     assert site.worst == site.linear == estimate(0.6)
@@ -84,12 +101,20 @@ def test_a_single_condition_is_named_by_whoever_reads_it() -> None:
     tree = {"encoder": TREES["a number"]}
     assert list(Evaluation.from_json(tree).leakage) == ["condition"]
     assert list(Evaluation.from_json(tree, "age").leakage) == ["age"]
-    assert list(Evaluation.from_json({"encoder": TREES["several"]}, "age").leakage) == ["age", "site", "year"]
-    assert Evaluation.from_json({"encoder": TREES["constant"]}, "").leakage == {}, "written where there was no condition"
+    assert list(Evaluation.from_json({"encoder": TREES["several"]}, "age").leakage) == [
+        "age",
+        "site",
+        "year",
+    ]
+    assert Evaluation.from_json({"encoder": TREES["constant"]}, "").leakage == {}, (
+        "written where there was no condition"
+    )
 
 
 def test_printed_it_is_a_table() -> None:
-    found = Evaluation(scores(0.928, 0.9, color=number(0.99, 0.999), site=category(0.6, 0.7)), FeatureScores())
+    found = Evaluation(
+        scores(0.928, 0.9, color=number(0.99, 0.999), site=category(0.6, 0.7)), FeatureScores()
+    )
     assert str(found).splitlines() == [
         "features    linear  kNN     leakage of  linear   non-linear",
         "encoder     92.8 %  90.0 %  color       R² 0.99  R² 1.00",
@@ -99,12 +124,26 @@ def test_printed_it_is_a_table() -> None:
 
 
 def test_estimates_in_words() -> None:
-    assert [str(estimate(0.928)), str(estimate(-0.001, unit="r2")), str(estimate(5430.2, unit="mse"))] == ["92.8 %", "0.00", "5,430"]
-    assert [estimate(0.928).titled, estimate(0.37, unit="r2").titled, estimate(48.83, unit="mse").titled] == [
-        "92.8 %", "R² 0.37", "MSE 48.8"
-    ]  # fmt: skip
-    assert (estimate(0.928).between, estimate(0.37, unit="r2").between) == ("91.8 to 93.8 %", "0.36 to 0.38")
-    assert [three_figures(value) for value in (0, 0.00123456, -1.5, 999.6)] == ["0", "0.00123", "-1.50", "1,000"]
+    assert [
+        str(estimate(0.928)),
+        str(estimate(-0.001, unit="r2")),
+        str(estimate(5430.2, unit="mse")),
+    ] == ["92.8 %", "0.00", "5,430"]
+    assert [
+        estimate(0.928).titled,
+        estimate(0.37, unit="r2").titled,
+        estimate(48.83, unit="mse").titled,
+    ] == ["92.8 %", "R² 0.37", "MSE 48.8"]
+    assert (estimate(0.928).between, estimate(0.37, unit="r2").between) == (
+        "91.8 to 93.8 %",
+        "0.36 to 0.38",
+    )
+    assert [three_figures(value) for value in (0, 0.00123456, -1.5, 999.6)] == [
+        "0",
+        "0.00123",
+        "-1.50",
+        "1,000",
+    ]
 
 
 def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -126,15 +165,27 @@ def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
         ("[]", "object"),
         ("{}", r"encoder: field required"),
         ('{"encoder": {}}', r"encoder\.accuracy: field required"),
-        ('{"encoder": {"accuracy": {"linear": {"value": 0.5, "low": 0.4}}}}', r"encoder\.accuracy\.linear\.high: field required"),
-        ('{"encoder": {"accuracy": {"linear": {"value": "0.5", "low": 0.4, "high": 1}}}}', r"encoder\.accuracy\.linear\.value: .*number"),
-        ('{"encoder": {"accuracy": {}, "leakage": {"linear": {"r3": {}}}}}', r"encoder\.leakage\.linear\.r3"),
+        (
+            '{"encoder": {"accuracy": {"linear": {"value": 0.5, "low": 0.4}}}}',
+            r"encoder\.accuracy\.linear\.high: field required",
+        ),
+        (
+            '{"encoder": {"accuracy": {"linear": {"value": "0.5", "low": 0.4, "high": 1}}}}',
+            r"encoder\.accuracy\.linear\.value: .*number",
+        ),
+        (
+            '{"encoder": {"accuracy": {}, "leakage": {"linear": {"r3": {}}}}}',
+            r"encoder\.leakage\.linear\.r3",
+        ),
     ],
 )
 def test_damaged_evaluation_names_file_and_field(tmp_path: Path, text: str, field: str) -> None:
     (tmp_path / "evaluation.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(
-        ValueError, match=rf"evaluation\.json is not a valid evaluation \(.*{field}.*\): .*evaluate the run again"
+        ValueError,
+        match=(
+            rf"evaluation\.json is not a valid evaluation \(.*{field}.*\): .*evaluate the run again"
+        ),
     ) as raised:
         read_evaluation(tmp_path)
     assert "\n" not in str(raised.value)

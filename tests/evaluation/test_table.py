@@ -57,14 +57,21 @@ def test_table_has_these_cells() -> None:
     table = evaluation_table(runs)
     assert str(table.title) == "What is read of the label, and what leaks of each condition"
     assert table.caption == "on the test split; below each value, its 95 % interval"
-    assert {str(column.header): [str(cell) for cell in column.cells] for column in table.columns} == {
+    assert {
+        str(column.header): [str(cell) for cell in column.cells] for column in table.columns
+    } == {
         "run,\nfeatures": ["first\nencoder", "projection", "", "second\nencoder"],
         "label\nlinear": ["92.8 %\n91.8…93.8", "90.0 %\n89.0…91.0", "", "70.0 %\n69.0…71.0"],
         "label\nkNN": ["87.8 %\n86.8…88.8", "85.0 %\n84.0…86.0", "", "70.0 %\n69.0…71.0"],
         "leak of": ["condition", "age", "site", "condition"],
         "\nlinear": ["R² 0.99\n0.98…1.00", "R² 0.30\n0.29…0.31", "-", "30.0 %\n29.0…31.0"],
         "\nnon-linear": ["R² 1.00\n0.99…1.01", "R² 0.40\n0.39…0.41", "-", "30.0 %\n29.0…31.0"],
-        "beside the\nbaseline": ["MSE 50.0\nmean 5,000", "MSE 3,500\nmean 5,000", "-", "10.0 %\nmajority"],
+        "beside the\nbaseline": [
+            "MSE 50.0\nmean 5,000",
+            "MSE 3,500\nmean 5,000",
+            "-",
+            "10.0 %\nmajority",
+        ],
     }
     assert [row.end_section for row in table.rows] == [False, False, True, True]
     justify = [column.justify for column in table.columns]
@@ -77,19 +84,34 @@ def test_several_condition_columns_fit_a_terminal_of_80() -> None:
     part = scores(0.9, age=number(0.3, 0.4), traits=category(0.6, 0.6))
     text = shown({"garments": Evaluation(part, part)}, "garment", 80)
     assert not re.search(r"…\s", text), "nothing is cut off"
-    for expected in ("what leaks of each condition", "garments", "projection", "non-linear", "89.0…91.0", "0.29…0.31", "mean 5,000"):
+    for expected in (
+        "what leaks of each condition",
+        "garments",
+        "projection",
+        "non-linear",
+        "89.0…91.0",
+        "0.29…0.31",
+        "mean 5,000",
+    ):
         assert expected in text, expected
     rows = [line.split() for line in text.splitlines()]
     assert any("age" in row and "0.30" in row for row in rows)
-    assert any("traits" in row and "60.0" in row for row in rows), "each column has a line of its own"
+    assert any("traits" in row and "60.0" in row for row in rows), (
+        "each column has a line of its own"
+    )
 
 
 def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
     """Negative R², whose intervals are the widest, are not cut short either."""
     age = scores(0.9, **{"age [/y]": number(-0.05, -0.05)})
-    runs = {"first": Evaluation(age, age), "second": Evaluation(scores(0.9, site=category(0.6, 0.6)))}
+    runs = {
+        "first": Evaluation(age, age),
+        "second": Evaluation(scores(0.9, site=category(0.6, 0.6))),
+    }
     text = shown(runs, "household_pay [k$]", 80)
-    assert "What is read of the household_pay [k$], and what leaks of each condition" in " ".join(text.split())
+    assert "What is read of the household_pay [k$], and what leaks of each condition" in " ".join(
+        text.split()
+    )
     assert text.count("-0.06…-0.04") == 4
     rows = [line.split() for line in text.splitlines()]
     assert any("[/y]" in row and "-0.05" in row for row in rows)
@@ -97,7 +119,9 @@ def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
 
 
 def test_table_of_what_was_not_measured() -> None:
-    text = shown({"bare": Evaluation(FeatureScores(Accuracy(estimate(0.5)), {"condition": Leakage()}))})
+    text = shown(
+        {"bare": Evaluation(FeatureScores(Accuracy(estimate(0.5)), {"condition": Leakage()}))}
+    )
     assert "50.0 %" in text
     assert "-" in text
     assert "leak" not in shown({"bare": Evaluation(scores(0.5))}), "there is no condition"

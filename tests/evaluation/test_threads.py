@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from cclk.evaluation.intervals import bootstrap, share_right
 from cclk.evaluation.nonlinear import fit_network
+from cclk.evaluation.one_thread import one_thread
 from cclk.evaluation.probes import Linear, fit_classifier, fit_ridge
-from cclk.evaluation.threads import one_thread
 
 X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 Y = np.arange(20) % 2
@@ -54,7 +54,9 @@ def test_threads_are_given_back_even_after_an_error() -> None:
     ],
     ids=["classifier", "ridge", "bootstrap", "network", "answers of the network"],
 )
-def test_fits_use_one_thread(owner: object, called: str, work: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_use_one_thread(
+    owner: object, called: str, work: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their results must not depend on the number of cores."""
     threads, original = set(), getattr(owner, called)
 

@@ -10,20 +10,30 @@ from pathlib import Path
 from typing import Any
 
 from cclk.experiments import Cell, CellResult, Experiment, ExperimentResult, Plan, Pool, RunResult
-from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
 from cclk.experiments.job import run as run_job
 from cclk.experiments.measure import Measure
+from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import CurvePoint
 
 Measures = dict[Measure, float]
-TINY = {"dataset": "colordigits", "encoder": "lenet5", "batch_size": 32, "steps": 2, "augmentation": "none"}
+TINY = {
+    "dataset": "colordigits",
+    "encoder": "lenet5",
+    "batch_size": 32,
+    "steps": 2,
+    "augmentation": "none",
+}
 
 
-def made(*cells: Cell, name: str = "made-up", claims: Any = (), axis: str = "", **options: Any) -> Experiment:
+def made(
+    *cells: Cell, name: str = "made-up", claims: Any = (), axis: str = "", **options: Any
+) -> Experiment:
     """An experiment with the same plan at every size."""
     options = {"seeds": 2, "common": TINY, "measures": ("accuracy", "knn")} | options
-    return Experiment(name, "Made up", "nowhere", lambda size: Plan(cells, **options), claims=claims, axis=axis)
+    return Experiment(
+        name, "Made up", "nowhere", lambda size: Plan(cells, **options), claims=claims, axis=axis
+    )
 
 
 class HerePool(Pool):
@@ -55,9 +65,15 @@ class FakePool(HerePool):
     def found(self, job: Job, folder: Path) -> RunResult:
         self.ran.append(job)
         return RunResult(
-            key=job.key, seed=job.seed, split=job.split, version="0", choice=job.choice, measures=self.answer(job),
-            train_seconds=1.0, measure_seconds=0.5,
-        )  # fmt: skip
+            key=job.key,
+            seed=job.seed,
+            split=job.split,
+            version="0",
+            choice=job.choice,
+            measures=self.answer(job),
+            train_seconds=1.0,
+            measure_seconds=0.5,
+        )
 
 
 @contextmanager
@@ -68,23 +84,53 @@ def no_display() -> Iterator[GridDisplay]:
 
 def run(seed: int, measures: Measures, curve: tuple[CurvePoint, ...] | None = None) -> RunResult:
     return RunResult(
-        key=f"k{seed}", seed=seed, split="test", version="0", measures=measures, curve=curve, train_seconds=1.0, measure_seconds=1.0
+        key=f"k{seed}",
+        seed=seed,
+        split="test",
+        version="0",
+        measures=measures,
+        curve=curve,
+        train_seconds=1.0,
+        measure_seconds=1.0,
     )
 
 
-def cell(row: str, column: str, *measured: Measures, curves: Sequence[tuple[CurvePoint, ...]] = (), **others: Any) -> CellResult:
+def cell(
+    row: str,
+    column: str,
+    *measured: Measures,
+    curves: Sequence[tuple[CurvePoint, ...]] = (),
+    **others: Any,
+) -> CellResult:
     """A cell with a run for each of the measures; others: x, paper, choices, chosen."""
-    runs = tuple(run(seed, *one) for seed, one in enumerate(zip(measured, curves, strict=True) if curves else ((one,) for one in measured)))
+    runs = tuple(
+        run(seed, *one)
+        for seed, one in enumerate(
+            zip(measured, curves, strict=True) if curves else ((one,) for one in measured)
+        )
+    )
     return CellResult(row=row, column=column, settings={}, runs=runs, **others)
 
 
-def result(*cells: CellResult, measures: Sequence[Measure] = ("accuracy", "knn"), **others: Any) -> ExperimentResult:
+def result(
+    *cells: CellResult, measures: Sequence[Measure] = ("accuracy", "knn"), **others: Any
+) -> ExperimentResult:
     """A result with as many seeds as its cells have runs."""
     seeds = tuple(range(max((len(one.runs) for one in cells), default=1)))
     return replace(
         ExperimentResult(
-            experiment="made-up", size="cpu", title="Made up", source="nowhere", command="cclk reproduce made-up --size cpu",
-            version="0.1", torch="2.0", cores=2, seeds=seeds, measures=tuple(measures), process_seconds=5400, cells=cells,
+            experiment="made-up",
+            size="cpu",
+            title="Made up",
+            source="nowhere",
+            command="cclk reproduce made-up --size cpu",
+            version="0.1",
+            torch="2.0",
+            cores=2,
+            seeds=seeds,
+            measures=tuple(measures),
+            process_seconds=5400,
+            cells=cells,
         ),
         **others,
-    )  # fmt: skip
+    )

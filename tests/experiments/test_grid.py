@@ -1,4 +1,6 @@
-"""A grid: what is in its file, what is run and what is not, how it chooses, and how it ends when it is stopped."""
+"""A grid: what is in its file, what is run and what is not, how it chooses, and how it ends when
+it is stopped.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from cclk.experiments import Cell, Experiment, ExperimentResult, Pool, reproduce
 from cclk.experiments import job as jobs
 from cclk.experiments.grid import TUNING_SEEDS
 from cclk.experiments.job import Job
-from cclk.experiments.plan import Size, WeightsPicture, score
+from cclk.experiments.plan import Size, WeightsFigure, score
 from cclk.experiments.results import RunResult, key_of, read
 from cclk.training.run import Run
 
@@ -38,7 +40,12 @@ TWO_CELLS = (
 
 
 def go(experiment: Experiment, pool: Pool, folder: Path, **options: Any) -> ExperimentResult:
-    given: dict[str, Any] = {"results_folder": folder / "results", "runs_folder": folder / "runs", "command": "cclk test", "quiet": True}
+    given: dict[str, Any] = {
+        "results_folder": folder / "results",
+        "runs_folder": folder / "runs",
+        "command": "cclk test",
+        "quiet": True,
+    }
     return reproduce(experiment, "cpu", pool, **(given | options))
 
 
@@ -77,11 +84,31 @@ def test_the_file_of_a_real_grid(real: tuple[Path, ExperimentResult]) -> None:
     assert [path.name for path in (folder / "results").iterdir()] == ["made-up.json"]
     assert read(folder / "results" / "made-up.json") == result
     content = json.loads((folder / "results" / "made-up.json").read_text())
-    about = {name: content[name] for name in ("experiment", "size", "title", "source", "command", "version", "seeds", "split", "measures")}
+    about = {
+        name: content[name]
+        for name in (
+            "experiment",
+            "size",
+            "title",
+            "source",
+            "command",
+            "version",
+            "seeds",
+            "split",
+            "measures",
+        )
+    }
     assert about == {
-        "experiment": "made-up", "size": "cpu", "title": "Made up", "source": "nowhere", "command": "cclk test",
-        "version": cclk.__version__, "seeds": [0, 1], "split": "test", "measures": ["accuracy", "knn"],
-    }  # fmt: skip
+        "experiment": "made-up",
+        "size": "cpu",
+        "title": "Made up",
+        "source": "nowhere",
+        "command": "cclk test",
+        "version": cclk.__version__,
+        "seeds": [0, 1],
+        "split": "test",
+        "measures": ["accuracy", "knn"],
+    }
     assert content["common"] == TINY
     assert content["process_seconds"] >= 0
     first, second = content["cells"]
@@ -91,18 +118,34 @@ def test_the_file_of_a_real_grid(real: tuple[Path, ExperimentResult]) -> None:
         {"method": "infonce"},
         {"accuracy": [77.8, 1.5]},
     )
-    assert (second["row"], second["paper"], second["choices"], second["chosen"], second["tuning"]) == ("Fair", {}, [], None, [])
+    assert (
+        second["row"],
+        second["paper"],
+        second["choices"],
+        second["chosen"],
+        second["tuning"],
+    ) == ("Fair", {}, [], None, [])
     for cell, method in ((first, "infonce"), (second, "fair-cclk")):
         assert [run["seed"] for run in cell["runs"]] == [0, 1]
         for run in cell["runs"]:
-            assert run["key"] == key_of({**TINY, "method": method, "holdout": 0}, "test", run["seed"])
+            assert run["key"] == key_of(
+                {**TINY, "method": method, "holdout": 0}, "test", run["seed"]
+            )
             assert run["version"] == cclk.__version__
             assert set(run["measures"]) == {"accuracy", "knn"}
             assert all(0 <= value <= 1 for value in run["measures"].values())
             assert {"train_seconds", "measure_seconds"} <= set(run)
-            settings = json.loads((folder / "runs" / "made-up-cpu" / run["key"] / "settings.json").read_text())
-            assert (settings["seed"], settings["method"], settings["train"]["steps"]) == (run["seed"], method, 2)
-    measured = [tuple(run["measures"].values()) for cell in content["cells"] for run in cell["runs"]]
+            settings = json.loads(
+                (folder / "runs" / "made-up-cpu" / run["key"] / "settings.json").read_text()
+            )
+            assert (settings["seed"], settings["method"], settings["train"]["steps"]) == (
+                run["seed"],
+                method,
+                2,
+            )
+    measured = [
+        tuple(run["measures"].values()) for cell in content["cells"] for run in cell["runs"]
+    ]
     assert len(set(measured)) == 4
 
 
@@ -110,15 +153,22 @@ def test_a_finished_grid_runs_nothing(copied: Path, real: tuple[Path, Experiment
     assert go(made(*TWO_CELLS), FakePool(nothing_is_run), copied) == real[1]
 
 
-def test_a_missing_run_is_run_alone_and_comes_out_the_same(copied: Path, real: tuple[Path, ExperimentResult], tmp_path: Path) -> None:
+def test_a_missing_run_is_run_alone_and_comes_out_the_same(
+    copied: Path, real: tuple[Path, ExperimentResult], tmp_path: Path
+) -> None:
     path = copied / "results" / "made-up.json"
     content = json.loads(path.read_text())
     gone = content["cells"][1]["runs"].pop(0)
     path.write_text(json.dumps(content))
     pool = FakePool(lambda job: GOOD)
     found = go(made(*TWO_CELLS), pool, copied)
-    assert [(job.key, job.seed, job.title) for job in pool.ran] == [(gone["key"], 0, "Fair, digits")]
-    assert [run.measures for run in found.cells[1].runs] == [GOOD, real[1].cells[1].runs[1].measures]
+    assert [(job.key, job.seed, job.title) for job in pool.ran] == [
+        (gone["key"], 0, "Fair, digits")
+    ]
+    assert [run.measures for run in found.cells[1].runs] == [
+        GOOD,
+        real[1].cells[1].runs[1].measures,
+    ]
     # Trained again from nothing, and taken up from its finished folder.
     (job,) = pool.ran
     for folder in (tmp_path / "elsewhere", copied / "runs" / "made-up-cpu"):
@@ -127,10 +177,15 @@ def test_a_missing_run_is_run_alone_and_comes_out_the_same(copied: Path, real: t
         assert again.measures == gone["measures"]
 
 
-def test_more_seeds_add_only_the_new_ones(copied: Path, real: tuple[Path, ExperimentResult]) -> None:
+def test_more_seeds_add_only_the_new_ones(
+    copied: Path, real: tuple[Path, ExperimentResult]
+) -> None:
     pool = FakePool(lambda job: GOOD)
     found = go(made(*TWO_CELLS), pool, copied, seeds=3)
-    assert [(job.title, job.seed) for job in pool.ran] == [("InfoNCE, digits", 2), ("Fair, digits", 2)]
+    assert [(job.title, job.seed) for job in pool.ran] == [
+        ("InfoNCE, digits", 2),
+        ("Fair, digits", 2),
+    ]
     assert found.seeds == (0, 1, 2)
     assert [cell.runs[:2] for cell in found.cells] == [cell.runs for cell in real[1].cells]
     assert [cell.runs[2].measures for cell in found.cells] == [GOOD, GOOD]
@@ -144,13 +199,24 @@ def test_only_runs_some_cells_and_keeps_the_others(tmp_path: Path) -> None:
     found = go(made(*TWO_CELLS), pool, tmp_path, only="InfoNCE")
     assert [len(cell.runs) for cell in found.cells] == [2, 2]
     assert len(pool.ran) == 4
-    with pytest.raises(ValueError, match=r"^--only 'nobody' is in none of the cells of made-up: InfoNCE, digits; Fair, digits$"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"^--only 'nobody' is in none of the cells of made-up: InfoNCE, digits; Fair, digits$"
+        ),
+    ):
         go(made(*TWO_CELLS), pool, tmp_path, only="nobody")
 
 
-def test_runs_of_other_experiments_are_taken_over(copied: Path, real: tuple[Path, ExperimentResult]) -> None:
+def test_runs_of_other_experiments_are_taken_over(
+    copied: Path, real: tuple[Path, ExperimentResult]
+) -> None:
     pool = FakePool(lambda job: GOOD)
-    other = made(Cell("plain", "elsewhere", {"method": "infonce", "steps": 2}), Cell("new", "elsewhere", {"lr": 1.0}), name="other")
+    other = made(
+        Cell("plain", "elsewhere", {"method": "infonce", "steps": 2}),
+        Cell("new", "elsewhere", {"lr": 1.0}),
+        name="other",
+    )
     found = go(other, pool, copied)
     assert {job.title for job in pool.ran} == {"new, elsewhere"}
     assert found.cells[0].runs == real[1].cells[0].runs
@@ -172,7 +238,12 @@ def test_where_data_lie_does_not_matter_and_all_else_does(tmp_path: Path) -> Non
     settings = {"method": "infonce", "lr": 0.1}
     key = key_of(settings, "test", 0)
     assert key_of({"lr": 0.1, "method": "infonce", "data_dir": "/somewhere"}, "test", 0) == key
-    others = [({**settings, "lr": 0.2}, "test", 0), (settings, "validation", 0), (settings, "test", 1), ({"method": "infonce"}, "test", 0)]
+    others = [
+        ({**settings, "lr": 0.2}, "test", 0),
+        (settings, "validation", 0),
+        (settings, "test", 1),
+        ({"method": "infonce"}, "test", 0),
+    ]
     assert len({key, *(key_of(*other) for other in others)}) == 5
     pool = FakePool(lambda job: GOOD)
     first = go(made(*TWO_CELLS), pool, tmp_path, overrides={"data_dir": "/here"})
@@ -183,7 +254,16 @@ def test_where_data_lie_does_not_matter_and_all_else_does(tmp_path: Path) -> Non
 
 def test_equal_cells_are_run_once(tmp_path: Path) -> None:
     pool = FakePool(lambda job: GOOD)
-    found = go(made(Cell("a", "c", {"lr": 0.1}, x=1.0), Cell("a", "c", {"lr": 0.1}, x=2.0), axis="x", seeds=1), pool, tmp_path)
+    found = go(
+        made(
+            Cell("a", "c", {"lr": 0.1}, x=1.0),
+            Cell("a", "c", {"lr": 0.1}, x=2.0),
+            axis="x",
+            seeds=1,
+        ),
+        pool,
+        tmp_path,
+    )
     assert len(pool.ran) == 1
     assert [len(cell.runs) for cell in found.cells] == [1, 1]
     assert [cell.x for cell in found.cells] == [1.0, 2.0]
@@ -200,12 +280,16 @@ TUNED = (
 
 
 def planned(job: Job) -> Measures:
-    """The best is 0.2 for fair-cclk, by accuracy less leak; 0.3 has the best accuracy. For infonce 0.1 and 0.3 are equally good."""
+    """The best is 0.2 for fair-cclk, by accuracy less leak; 0.3 has the best accuracy. For
+    infonce 0.1 and 0.3 are equally good.
+    """
     by_lr = {
         "fair-cclk": {0.1: (0.6, 0.1), 0.2: (0.8, 0.1), 0.3: (0.9, 0.8)},
         "infonce": {0.1: (0.7, 0.2), 0.2: (0.5, 0.1), 0.3: (0.7, 0.2)},
     }
-    accuracy, leak = by_lr.get(str(job.settings["method"]), {}).get(job.settings.get("lr"), (0.5, 0.5))  # type: ignore[call-overload]
+    accuracy, leak = by_lr.get(str(job.settings["method"]), {}).get(
+        job.settings.get("lr"), (0.5, 0.5)
+    )  # type: ignore[call-overload]
     return {"accuracy": accuracy, "knn": 0.0, "nonlinear_r2": leak}
 
 
@@ -216,7 +300,9 @@ def test_score() -> None:
 
 
 def test_choices_are_made_on_validation_and_then_hold(tmp_path: Path) -> None:
-    experiment = made(*TUNED, measures=("accuracy", "knn", "nonlinear_r2"), common=TINY | {"holdout": 100})
+    experiment = made(
+        *TUNED, measures=("accuracy", "knn", "nonlinear_r2"), common=TINY | {"holdout": 100}
+    )
     pool = FakePool(planned)
     found = go(experiment, pool, tmp_path)
     tried = [job for job in pool.ran if job.choice is not None]
@@ -231,28 +317,55 @@ def test_choices_are_made_on_validation_and_then_hold(tmp_path: Path) -> None:
     assert len(final) == 8
     assert all(job.split == "test" for job in final.values())
     for seed in (0, 1):
-        assert final["leader, digits", seed].settings == {**TINY, "method": "fair-cclk", "lr": 0.2, "holdout": 0}
-        assert final["follower, digits", seed].settings == {**TINY, "method": "fair-infonce", "lr": 0.2, "holdout": 0}
-        assert final["leader, elsewhere", seed].settings == {**TINY, "method": "infonce", "lr": 0.1, "holdout": 0}, "the first of equals"
+        assert final["leader, digits", seed].settings == {
+            **TINY,
+            "method": "fair-cclk",
+            "lr": 0.2,
+            "holdout": 0,
+        }
+        assert final["follower, digits", seed].settings == {
+            **TINY,
+            "method": "fair-infonce",
+            "lr": 0.2,
+            "holdout": 0,
+        }
+        assert final["leader, elsewhere", seed].settings == {
+            **TINY,
+            "method": "infonce",
+            "lr": 0.1,
+            "holdout": 0,
+        }, "the first of equals"
         assert "lr" not in final["plain, digits", seed].settings
 
     leader, follower, elsewhere, plain = found.cells
     assert [cell.chosen for cell in found.cells] == [1, None, 0, None]
     assert leader.choices == CHOICES
-    assert [(run.choice, run.split) for run in leader.tuning] == [(0, "validation"), (1, "validation"), (2, "validation")]
+    assert [(run.choice, run.split) for run in leader.tuning] == [
+        (0, "validation"),
+        (1, "validation"),
+        (2, "validation"),
+    ]
     assert follower.tuned_like == "leader"
     assert (follower.tuning, plain.tuning) == ((), ())
-    assert all(run.choice is None and run.split == "test" for cell in (leader, follower, elsewhere, plain) for run in cell.runs)
+    assert all(
+        run.choice is None and run.split == "test"
+        for cell in (leader, follower, elsewhere, plain)
+        for run in cell.runs
+    )
     assert go(experiment, FakePool(nothing_is_run), tmp_path) == found
 
 
 def test_a_study_stays_on_validation(tmp_path: Path) -> None:
     """Nothing is given back to training, and the run that was chosen is not run again."""
     pool = FakePool(planned)
-    found = go(made(TUNED[0], split="validation", seeds=1, common=TINY | {"holdout": 100}), pool, tmp_path)
+    found = go(
+        made(TUNED[0], split="validation", seeds=1, common=TINY | {"holdout": 100}), pool, tmp_path
+    )
     assert {(job.split, job.settings["holdout"]) for job in pool.ran} == {("validation", 100)}
     assert len(pool.ran) == 3
-    assert found.cells[0].runs[0].measures["accuracy"] == 0.9, "this plan asks for no leak, so the most accurate"
+    assert found.cells[0].runs[0].measures["accuracy"] == 0.9, (
+        "this plan asks for no leak, so the most accurate"
+    )
 
 
 def test_a_single_choice_is_no_choice(tmp_path: Path) -> None:
@@ -260,14 +373,18 @@ def test_a_single_choice_is_no_choice(tmp_path: Path) -> None:
     pool = FakePool(planned)
     leader = Cell("leader", "digits", {"method": "fair-cclk"}, choices=({"lr": 0.7},))
     found = go(made(leader, TUNED[1]), pool, tmp_path)
-    assert [(job.choice, job.split, job.settings["lr"]) for job in pool.ran] == [(None, "test", 0.7)] * 4
+    assert [(job.choice, job.split, job.settings["lr"]) for job in pool.ran] == [
+        (None, "test", 0.7)
+    ] * 4
     assert (found.cells[0].chosen, found.cells[0].tuning) == (0, ())
     assert [len(cell.runs) for cell in found.cells] == [2, 2]
 
 
 def test_only_a_follower_is_tuned_like_its_leader_all_the_same(tmp_path: Path) -> None:
     pool = FakePool(planned)
-    found = go(made(*TUNED, measures=("accuracy", "knn", "nonlinear_r2")), pool, tmp_path, only="follower")
+    found = go(
+        made(*TUNED, measures=("accuracy", "knn", "nonlinear_r2")), pool, tmp_path, only="follower"
+    )
     assert [job.title for job in pool.ran if job.choice is None] == ["follower, digits"] * 2
     assert [job.settings["lr"] for job in pool.ran] == [0.1, 0.2, 0.3, 0.2, 0.2]
     assert [len(cell.runs) for cell in found.cells] == [0, 2, 0, 0]
@@ -277,7 +394,9 @@ def test_only_a_follower_is_tuned_like_its_leader_all_the_same(tmp_path: Path) -
 def test_nothing_is_told_of_a_cell_whose_choice_is_still_open(tmp_path: Path) -> None:
     """Though a run with just the cell's own settings is known."""
     plain = made(
-        Cell("leader", "x", {"method": "fair-cclk", "holdout": 0}), Cell("f", "x", {"method": "fair-infonce", "holdout": 0}), name="p"
+        Cell("leader", "x", {"method": "fair-cclk", "holdout": 0}),
+        Cell("f", "x", {"method": "fair-infonce", "holdout": 0}),
+        name="p",
     )
     pool = FakePool(planned)
     go(plain, pool, tmp_path)
@@ -287,7 +406,9 @@ def test_nothing_is_told_of_a_cell_whose_choice_is_still_open(tmp_path: Path) ->
 
 
 def test_a_watched_run_needs_its_curve(tmp_path: Path) -> None:
-    """Numbers alone, from an experiment that did not watch, are not enough; what is watched on stays held out."""
+    """Numbers alone, from an experiment that did not watch, are not enough; what is watched on
+    stays held out.
+    """
     cell = Cell("leader", "digits", {"method": "fair-cclk"}, choices=CHOICES)
     pool = FakePool(planned)
     go(made(cell, common=TINY | {"holdout": 100}, watch=5), pool, tmp_path)
@@ -299,7 +420,9 @@ def test_a_watched_run_needs_its_curve(tmp_path: Path) -> None:
 
 
 def test_a_real_watched_run_has_a_curve_to_its_last_step(tmp_path: Path) -> None:
-    job = Job("a", {**TINY, "method": "infonce", "steps": 3}, 0, "test", ("accuracy", "knn"), watch=2)
+    job = Job(
+        "a", {**TINY, "method": "infonce", "steps": 3}, 0, "test", ("accuracy", "knn"), watch=2
+    )
     found = jobs.run(job, tmp_path)
     assert found is not None
     assert found.curve is not None
@@ -309,13 +432,19 @@ def test_a_real_watched_run_has_a_curve_to_its_last_step(tmp_path: Path) -> None
     assert again.curve == found.curve
 
 
-def test_what_is_wrong_with_a_cell_is_one_line_that_names_it(worked: tuple[Path, ExperimentResult, ValueError], tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_cell_is_one_line_that_names_it(
+    worked: tuple[Path, ExperimentResult, ValueError], tmp_path: Path
+) -> None:
     """In training as in measuring, and through a real process."""
     told = str(worked[2])
     assert re.match(r"Fair, digits, seed 0: .*2000", told)
     assert "\n" not in told
-    unheld = Job("Fair, digits", {**TINY, "holdout": 0, "method": "infonce"}, 1, "validation", ("accuracy",))
-    with pytest.raises(ValueError, match=r"^Fair, digits, seed 1: the validation split of colordigits is empty"):
+    unheld = Job(
+        "Fair, digits", {**TINY, "holdout": 0, "method": "infonce"}, 1, "validation", ("accuracy",)
+    )
+    with pytest.raises(
+        ValueError, match=r"^Fair, digits, seed 1: the validation split of colordigits is empty"
+    ):
         jobs.run(unheld, tmp_path)
 
 
@@ -323,24 +452,40 @@ def test_a_damaged_results_file_is_told_before_anything_runs(tmp_path: Path) -> 
     path = tmp_path / "results" / "made-up.json"
     path.parent.mkdir()
     path.write_text('{"experiment": "made-up", "cel')
-    with pytest.raises(ValueError, match=r"made-up\.json cannot be read \(.*\): mend it, or delete it") as raised:
+    with pytest.raises(
+        ValueError, match=r"made-up\.json cannot be read \(.*\): mend it, or delete it"
+    ) as raised:
         go(made(*TWO_CELLS), FakePool(nothing_is_run), tmp_path)
     assert "\n" not in str(raised.value)
     assert path.read_text() == '{"experiment": "made-up", "cel'
 
 
-def test_a_picture_needs_no_runs(tmp_path: Path) -> None:
-    def picture(size: Size, data_dir: Path | None) -> WeightsPicture:
-        return WeightsPicture(f"{size} in {data_dir}", "RBF(2)", [[1, 2, 3]], {"K": [[1.0]]}, {"W": 1.5})
+def test_a_image_needs_no_runs(tmp_path: Path) -> None:
+    def figure(size: Size, data_dir: Path | None) -> WeightsFigure:
+        return WeightsFigure(
+            f"{size} in {data_dir}", "RBF(2)", [[1, 2, 3]], {"K": [[1.0]]}, {"W": 1.5}
+        )
 
-    experiment = Experiment("drawn", "Drawn", "nowhere", lambda size: pytest.fail("planned"), picture=picture)
+    experiment = Experiment(
+        "drawn", "Drawn", "nowhere", lambda size: pytest.fail("planned"), figure=figure
+    )
     found = go(experiment, FakePool(nothing_is_run), tmp_path)
-    assert found.picture == picture("cpu", None)
+    assert found.figure == figure("cpu", None)
     assert read(tmp_path / "results" / "drawn.json") == found
     tree = json.loads((tmp_path / "results" / "drawn.json").read_text())
-    assert list(tree) == ["experiment", "size", "title", "source", "command", "version", "torch", "cores", "picture"]
+    assert list(tree) == [
+        "experiment",
+        "size",
+        "title",
+        "source",
+        "command",
+        "version",
+        "torch",
+        "cores",
+        "figure",
+    ]
     elsewhere = go(experiment, FakePool(nothing_is_run), tmp_path, overrides={"data_dir": "/data"})
-    assert elsewhere.picture == picture("cpu", Path("/data"))
+    assert elsewhere.figure == figure("cpu", Path("/data"))
 
 
 def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Path) -> None:
@@ -358,7 +503,10 @@ def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Pa
                 future.set_exception(error)
             return future
 
-    told = r"^Fair, digits, seed 0: it has diverged \(and 1 more of 4 runs failed; the others are kept\)$"
+    told = (
+        r"^Fair, digits, seed 0: it has diverged \(and 1 more of 4 runs failed; the others are"
+        r" kept\)$"
+    )
     with pytest.raises(ValueError, match=told):
         go(made(*reversed(TWO_CELLS)), Failing(answer), tmp_path)
     kept = read(tmp_path / "results" / "made-up.json").cells
@@ -371,7 +519,9 @@ def test_two_processes_do_not_erase_each_others_results(tmp_path: Path) -> None:
     def answer(job: Job) -> Measures:
         if not begun:
             begun.append(job)
-            go(experiment, FakePool(lambda job: GOOD), tmp_path, only="Fair")  # another process, from beginning to end
+            go(
+                experiment, FakePool(lambda job: GOOD), tmp_path, only="Fair"
+            )  # another process, from beginning to end
         return GOOD
 
     found = go(experiment, FakePool(answer), tmp_path, only="InfoNCE")
@@ -383,7 +533,9 @@ def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:
     experiment = made(*TWO_CELLS)
     go(experiment, FakePool(lambda job: GOOD), tmp_path, command="first", seeds=3)
     path = tmp_path / "results" / "made-up.json"
-    path.write_text(path.read_text().replace(f'"version": "{cclk.__version__}"', '"version": "old"', 1))
+    path.write_text(
+        path.read_text().replace(f'"version": "{cclk.__version__}"', '"version": "old"', 1)
+    )
     for seeds in (1, 3):
         found = go(experiment, FakePool(nothing_is_run), tmp_path, command="second", seeds=seeds)
         assert (found.command, found.version, found.seeds) == ("first", "old", (0, 1, 2))
@@ -411,7 +563,7 @@ def test_a_run_goes_on_where_its_data_are_now(tmp_path: Path) -> None:
 
 
 def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:
-    from cclk.training.files import Stopped
+    from cclk.errors import Stopped
 
     def answer(job: Job) -> Measures:
         if job.seed == 1:
@@ -428,8 +580,12 @@ def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_ctrl_c_in_any_part_of_a_run_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before its training, in it, and while it is measured; handlers are as before then, and the run can go on."""
+def test_ctrl_c_in_any_part_of_a_run_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its training, in it, and while it is measured; handlers are as before then, and the
+    run can go on.
+    """
     job = Job("a", {**TINY, "method": "infonce", "steps": 3}, 0, "test", ("accuracy", "knn"))
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
@@ -462,12 +618,31 @@ def one_core() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("moment", ["start", "work", "kill"])
-def test_ctrl_c_on_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+def test_ctrl_c_on_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
     """Exit 130 and one line, nothing half-written, and the same command finishes what was begun."""
-    begin = [sys.executable, "-m", "cclk", "reproduce", "insufficient", "--size", "smoke", "--workers", "1", "--quiet"]
+    begin = [
+        sys.executable,
+        "-m",
+        "cclk",
+        "reproduce",
+        "insufficient",
+        "--size",
+        "smoke",
+        "--workers",
+        "1",
+        "--quiet",
+    ]
     command = [*begin, "--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     with one_core():
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     result = tmp_path / "results" / "insufficient-smoke.json"
 
     def ready() -> bool:
@@ -475,7 +650,10 @@ def test_ctrl_c_on_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
             return result.exists()
         # The worker has been started and is still importing.
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        return any("spawn_main" in Path(f"/proc/{child}/cmdline").read_text() for child in children.read_text().split())
+        return any(
+            "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()
+            for child in children.read_text().split()
+        )
 
     until = time.monotonic() + 120
     while not ready() and process.poll() is None and time.monotonic() < until:
@@ -488,17 +666,27 @@ def test_ctrl_c_on_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does: everybody gets it
     output, told = process.communicate(timeout=120)
     assert (process.returncode, output) == (130, "")
-    assert told == "cclk: stopped; finished runs are kept and the others are saved: the same command goes on\n"
+    assert (
+        told
+        == "cclk: stopped; finished runs are kept and the others are saved: the same command goes"
+        " on\n"
+    )
     assert not [path for path in tmp_path.rglob("*") if "draft" in path.name]
     before = {}
     if moment != "start":
-        before = {run["key"]: run for cell in json.loads(result.read_text())["cells"] for run in cell["runs"]}
+        before = {
+            run["key"]: run
+            for cell in json.loads(result.read_text())["cells"]
+            for run in cell["runs"]
+        }
         assert len(before) == 1
     else:
         assert not result.exists()
         return
     monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
     assert main(command[3:]) == 0
-    after = {run["key"]: run for cell in json.loads(result.read_text())["cells"] for run in cell["runs"]}
+    after = {
+        run["key"]: run for cell in json.loads(result.read_text())["cells"] for run in cell["runs"]
+    }
     assert len(after) == 2
     assert {key: after[key] for key in before} == before

@@ -1,4 +1,6 @@
-"""Results in words and tables: means and spreads, verdicts on claims, curves, choices, and what is missing."""
+"""Results in words and tables: means and spreads, verdicts on claims, curves, choices, and what
+is missing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from made_up_results import cell, result
 from cclk.experiments import CellResult, Claim, ExperimentResult
 from cclk.experiments.markdown import judge, markdown, mean_and_deviation
 from cclk.experiments.measure import Measure
-from cclk.experiments.plan import WeightsPicture
+from cclk.experiments.plan import WeightsFigure
 
 LEAKS: tuple[Measure, ...] = ("accuracy", "knn", "linear_r2", "linear_mse")
 few = st.lists(st.floats(0, 100).map(lambda value: round(value, 3)), min_size=1, max_size=5)
@@ -20,7 +22,9 @@ few = st.lists(st.floats(0, 100).map(lambda value: round(value, 3)), min_size=1,
 
 def rows(text: str) -> list[list[str]]:
     """The cells of the lines of all tables, without the rules below their heads."""
-    lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    lines = [
+        line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")
+    ]
     return [[part.strip() for part in line.strip("|").split("|")] for line in lines]
 
 
@@ -47,14 +51,18 @@ def test_accuracies_are_per_cent_and_what_was_not_measured_is_left_out() -> None
 
 
 @given(few, few, st.sampled_from(["accuracy", "linear_mse", "linear_r2", "nonlinear_r2"]))
-def test_a_verdict_is_plain_statistics(better: list[float], worse: list[float], measure: Measure) -> None:
+def test_a_verdict_is_plain_statistics(
+    better: list[float], worse: list[float], measure: Measure
+) -> None:
     verdict = judge(better, worse, measure)
     sign = -1 if measure.endswith("r2") else 1
     gain = sign * (statistics.mean(better) - statistics.mean(worse))
     assert verdict.startswith("holds") == (gain > 0)
     assert ("**not**" in verdict) == (gain <= 0)
     if len(better) > 1 and len(worse) > 1:
-        error = (statistics.variance(better) / len(better) + statistics.variance(worse) / len(worse)) ** 0.5
+        error = (
+            statistics.variance(better) / len(better) + statistics.variance(worse) / len(worse)
+        ) ** 0.5
         digits = 2 if measure.endswith("r2") else 1
         assert verdict.endswith(f"{gain:.{digits}f} ± {error:.{digits}f}")
         if gain > 0:
@@ -65,7 +73,9 @@ def test_a_verdict_is_plain_statistics(better: list[float], worse: list[float], 
 
 
 @given(few, few, st.sampled_from(["accuracy", "linear_mse", "linear_r2", "nonlinear_r2"]))
-def test_verdicts_are_antisymmetric(first: list[float], second: list[float], measure: Measure) -> None:
+def test_verdicts_are_antisymmetric(
+    first: list[float], second: list[float], measure: Measure
+) -> None:
     one, other = judge(first, second, measure), judge(second, first, measure)
     if statistics.mean(first) == statistics.mean(second):
         assert "**not**" in one
@@ -78,13 +88,21 @@ def test_lower_is_better_for_a_share_that_leaks_and_higher_for_an_error() -> Non
     assert judge([0.1, 0.1], [0.9, 0.9], "nonlinear_r2") == "holds, by 0.80 ± 0.00"
     assert judge([0.9, 0.9], [0.1, 0.1], "linear_r2") == "does **not** hold: -0.80 ± 0.00"
     assert judge([60.0, 60.0], [50.0, 50.0], "linear_mse") == "holds, by 10.0 ± 0.0"
-    assert judge([90.0, 94.0], [88.0, 92.0], "accuracy") == "holds, but within the spread: 2.0 ± 2.8"
+    assert (
+        judge([90.0, 94.0], [88.0, 92.0], "accuracy") == "holds, but within the spread: 2.0 ± 2.8"
+    )
 
 
 def test_a_table_with_the_papers_figures_beside_ours() -> None:
     text = markdown(
         result(
-            cell("InfoNCE", "ours", {"accuracy": 0.8, "knn": 0.7}, {"accuracy": 0.9, "knn": 0.7}, paper={"accuracy": (84.1, 1.8)}),
+            cell(
+                "InfoNCE",
+                "ours",
+                {"accuracy": 0.8, "knn": 0.7},
+                {"accuracy": 0.9, "knn": 0.7},
+                paper={"accuracy": (84.1, 1.8)},
+            ),
             cell("Fair", "ours", {"accuracy": 0.95, "knn": 0.75}),
             cell("Missing", "ours"),
             cell("InfoNCE", "theirs", {"accuracy": 0.5, "knn": 0.25}),
@@ -101,9 +119,11 @@ def test_a_table_with_the_papers_figures_beside_ours() -> None:
     assert "not run yet: Missing." in text
     lines = text.splitlines()
     assert lines[0] == "## Made up"
-    assert lines[2] == (
-        "`made-up`, nowhere. Everything is smaller. 2 seeds, mean ± standard deviation on the test split; 1.5 hours of one-thread "
-        "processes. `cclk reproduce made-up --size cpu`, cclk 0.1, torch 2.0."
+    assert (
+        lines[2]
+        == "`made-up`, nowhere. Everything is smaller. 2 seeds, mean ± standard deviation on the"
+        " test split; 1.5 hours of one-thread processes. `cclk reproduce made-up --size cpu`,"
+        " cclk 0.1, torch 2.0."
     )
     assert lines.index("**ours**") < lines.index("**theirs**")
     for place, line in enumerate(lines):
@@ -113,50 +133,75 @@ def test_a_table_with_the_papers_figures_beside_ours() -> None:
 
 
 def test_validation_and_one_seed_are_told() -> None:
-    text = markdown(result(cell("a", "c", {"accuracy": 0.5, "knn": 0.5}), split="validation", seeds=(0,)))
+    text = markdown(
+        result(cell("a", "c", {"accuracy": 0.5, "knn": 0.5}), split="validation", seeds=(0,))
+    )
     assert "1 seed, mean ± standard deviation on the validation split" in text
 
 
 def test_a_claim_is_judged_by_the_seeds_that_both_have() -> None:
-    lucky: list[dict[Measure, float]] = [{"accuracy": right, "knn": 0.5} for right in (0.8, 0.8, 0.9)]
+    lucky: list[dict[Measure, float]] = [
+        {"accuracy": right, "knn": 0.5} for right in (0.8, 0.8, 0.9)
+    ]
     claims = (Claim("accuracy", "ours", ("theirs",)),)
-    text = markdown(result(cell("ours", "c", *lucky), cell("theirs", "c", *lucky[:2]), claims=claims))
+    text = markdown(
+        result(cell("ours", "c", *lucky), cell("theirs", "c", *lucky[:2]), claims=claims)
+    )
     assert "does **not** hold: 0.0 ± 0.0" in text
 
 
 def test_curves_are_turned_round() -> None:
-    """One line per method, one column per place; places in order, holes left empty, runs that are missing told."""
+    """One line per method, one column per place; places in order, holes left empty, runs that
+    are missing told.
+    """
     text = markdown(
         result(
-            cell("Cluster", "f", {"accuracy": 0.2, "knn": 0.0, "linear_r2": 0.5}, x=1000.0, paper={"accuracy": (24.4, 0.9)}),
+            cell(
+                "Cluster",
+                "f",
+                {"accuracy": 0.2, "knn": 0.0, "linear_r2": 0.5},
+                x=1000.0,
+                paper={"accuracy": (24.4, 0.9)},
+            ),
             cell("Kernel", "f", {"accuracy": 0.5, "knn": 0.0, "linear_r2": 0.25}, x=1000.0),
-            cell("Cluster", "f", {"accuracy": 0.1, "knn": 0.0, "linear_r2": 0.75}, x=1.5, paper={"accuracy": (3.0, 1.5)}),
+            cell(
+                "Cluster",
+                "f",
+                {"accuracy": 0.1, "knn": 0.0, "linear_r2": 0.75},
+                x=1.5,
+                paper={"accuracy": (3.0, 1.5)},
+            ),
             cell("Kernel", "f", x=1.5),
             cell("Kernel", "f", {"accuracy": 0.6, "knn": 0.0, "linear_r2": 0.125}, x=20.0),
             measures=("accuracy", "knn", "linear_r2"),
-            axis="pictures",
+            axis="images",
         )
     )
     assert rows(text) == [
-        ["accuracy, %; pictures", "1.5", "20", "1,000"],
+        ["accuracy, %; images", "1.5", "20", "1,000"],
         ["Cluster", "10.0", "", "20.0"],
         ["Cluster, paper", "3.0 ± 1.5", "", "24.4 ± 0.9"],
         ["Kernel", "", "60.0", "50.0"],
-        ["kNN accuracy, %; pictures", "1.5", "20", "1,000"],
+        ["kNN accuracy, %; images", "1.5", "20", "1,000"],
         ["Cluster", "0.0", "", "0.0"],
         ["Kernel", "", "0.0", "0.0"],
-        ["condition R², linear; pictures", "1.5", "20", "1,000"],
+        ["condition R², linear; images", "1.5", "20", "1,000"],
         ["Cluster", "0.75", "", "0.50"],
         ["Kernel", "", "0.12", "0.25"],
     ]
-    heads = [place for place, line in enumerate(text.splitlines()) if "; pictures" in line]
+    heads = [place for place, line in enumerate(text.splitlines()) if "; images" in line]
     assert all(text.splitlines()[place - 1] == "" for place in heads)
 
 
 def twice(row: str, accuracy: float, r2: float, mse: float) -> CellResult:
     """Two runs that differ a little."""
     first: dict[Measure, float] = {"accuracy": accuracy, "linear_r2": r2, "linear_mse": mse}
-    return cell(row, "ours", first, {"accuracy": accuracy + 0.01, "linear_r2": r2 + 0.01, "linear_mse": mse + 1})
+    return cell(
+        row,
+        "ours",
+        first,
+        {"accuracy": accuracy + 0.01, "linear_r2": r2 + 0.01, "linear_mse": mse + 1},
+    )
 
 
 def fair_result(measure: Measure, others: list[str], row: str = "Fair") -> ExperimentResult:
@@ -176,16 +221,32 @@ def fair_result(measure: Measure, others: list[str], row: str = "Fair") -> Exper
     ("measure", "others", "verdict"),
     [
         ("accuracy", ["plain"], "- Fair above plain in accuracy, %: holds, by 21.0 ± 0.7"),
-        ("accuracy", ["3", "5", "20"], "- Fair above all 2 baselines (the closest: 5) in accuracy, %: holds, by 5.0 ± 0.7"),
-        ("linear_r2", ["3", "5", "20"], "- Fair below all 2 baselines (the closest: 3) in condition R², linear: holds, by 0.40 ± 0.01"),
+        (
+            "accuracy",
+            ["3", "5", "20"],
+            "- Fair above all 2 baselines (the closest: 5) in accuracy, %: holds, by 5.0 ± 0.7",
+        ),
+        (
+            "linear_r2",
+            ["3", "5", "20"],
+            (
+                "- Fair below all 2 baselines (the closest: 3) in condition R², linear: holds, by"
+                " 0.40 ± 0.01"
+            ),
+        ),
         (
             "linear_mse",
             ["3", "5"],
-            "- Fair above all 2 baselines (the closest: 3) in condition MSE, linear: does **not** hold: -10.0 ± 0.7",
+            (
+                "- Fair above all 2 baselines (the closest: 3) in condition MSE, linear: does"
+                " **not** hold: -10.0 ± 0.7"
+            ),
         ),
     ],
 )
-def test_claims_are_judged_by_the_closest_baseline(measure: Measure, others: list[str], verdict: str) -> None:
+def test_claims_are_judged_by_the_closest_baseline(
+    measure: Measure, others: list[str], verdict: str
+) -> None:
     """In each column that has both, and without rows that have not been run."""
     text = markdown(fair_result(measure, others))
     assert [line for line in text.splitlines() if line.startswith("- ")] == [verdict]
@@ -201,7 +262,13 @@ def test_choices_are_told() -> None:
     text = markdown(
         result(
             cell("Fair", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices, chosen=0),
-            cell("Clusters", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=({"clusters": 5}, {"clusters": 1000}), chosen=1),
+            cell(
+                "Clusters",
+                "ours",
+                {"accuracy": 0.5, "knn": 0.5},
+                choices=({"clusters": 5}, {"clusters": 1000}),
+                chosen=1,
+            ),
             cell("Single", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices[:1], chosen=0),
             cell("Open", "ours", choices=choices),
             cell("Plain", "ours"),
@@ -217,8 +284,11 @@ def test_choices_are_told() -> None:
     assert "Chosen" not in markdown(result(cell("Plain", "ours")))
 
 
-def test_a_picture_is_described() -> None:
-    picture = WeightsPicture("colordigits", "RBF(2)", [], {}, {"W, loo": 3.1, "W, nw": 2.9})
-    text = markdown(result(picture=picture))
+def test_a_image_is_described() -> None:
+    figure = WeightsFigure("colordigits", "RBF(2)", [], {}, {"W, loo": 3.1, "W, nw": 2.9})
+    text = markdown(result(figure=figure))
     assert "`made-up`, nowhere. `cclk reproduce made-up --size cpu`, cclk 0.1." in text
-    assert "`RBF(2)` on colordigits; effective partners of the median anchor: loo 3.1, nw 2.9." in text
+    assert (
+        "`RBF(2)` on colordigits; effective neighbors of the median anchor: loo 3.1, nw 2.9."
+        in text
+    )

@@ -1,4 +1,6 @@
-"""What is measured of an encoder: the same numbers as an evaluation, and nothing of the test split while choices are made."""
+"""What is measured of an encoder: the same numbers as an evaluation, and nothing of the test
+split while choices are made.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,19 @@ def split(rows: int, seed: int) -> Split:
     """Vectors in which label and condition can be read, not perfectly."""
     random = np.random.default_rng(seed)
     y, condition = random.integers(0, 3, rows), random.uniform(0, 255, (rows, 2))
-    x = np.concatenate([np.eye(3)[y], condition / 255, np.cos(condition / 30)], axis=1) + 0.6 * random.normal(size=(rows, 7))
-    return Split(torch.from_numpy(x).float(), torch.from_numpy(y), torch.from_numpy(condition).float())
+    x = np.concatenate(
+        [np.eye(3)[y], condition / 255, np.cos(condition / 30)], axis=1
+    ) + 0.6 * random.normal(size=(rows, 7))
+    return Split(
+        torch.from_numpy(x).float(), torch.from_numpy(y), torch.from_numpy(condition).float()
+    )
 
 
 def dataset(held_out: int = 40) -> Dataset:
     columns = (Column("pq", width=2, categories=("p", "q")),)
-    return Dataset("made up", split(120, 0), split(held_out, 1), split(60, 2), ("a", "b", "c"), columns, "")
+    return Dataset(
+        "made up", split(120, 0), split(held_out, 1), split(60, 2), ("a", "b", "c"), columns, ""
+    )
 
 
 def embed(part: Split) -> tuple[Tensor, Tensor]:
@@ -59,7 +67,16 @@ def numbers(found: FeatureScores) -> dict[str, float]:
 
 def test_on_test_it_is_an_evaluation() -> None:
     made = dataset()
-    expected = numbers(evaluate(samples(made.train), samples(made.validation), samples(made.test), "continuous", 3, bootstrap=1))
+    expected = numbers(
+        evaluate(
+            samples(made.train),
+            samples(made.validation),
+            samples(made.test),
+            "continuous",
+            3,
+            bootstrap=1,
+        )
+    )
     assert measure(made, embed, ALL, "test", 3) == expected
     assert len(set(expected.values())) == len(expected), "else a mix-up could not be seen"
 
@@ -67,29 +84,43 @@ def test_on_test_it_is_an_evaluation() -> None:
 def test_on_validation_a_part_of_the_training_split_chooses() -> None:
     made = dataset()
     nothing = samples(made.train.subset(torch.arange(0)))
-    expected = numbers(evaluate(samples(made.train), nothing, samples(made.validation), "continuous", 3, bootstrap=1))
+    expected = numbers(
+        evaluate(
+            samples(made.train), nothing, samples(made.validation), "continuous", 3, bootstrap=1
+        )
+    )
     assert measure(made, embed, ALL, "validation", 3) == expected
     assert expected != measure(made, embed, ALL, "test", 3)
 
 
 def test_on_validation_the_test_split_is_never_seen() -> None:
     made = dataset()
-    spoilt = Split(torch.full_like(made.test.x, torch.nan), made.test.y, torch.full_like(made.test.condition, torch.nan))  # type: ignore[arg-type]
+    spoilt = Split(
+        torch.full_like(made.test.x, torch.nan),
+        made.test.y,
+        torch.full_like(made.test.condition, torch.nan),
+    )  # type: ignore[arg-type]
     unseen = replace(made, test=spoilt)
 
     def watched(part: Split) -> tuple[Tensor, Tensor]:
         assert part is not spoilt
         return embed(part)
 
-    assert measure(unseen, watched, ALL, "validation", 0) == measure(made, embed, ALL, "validation", 0)
+    assert measure(unseen, watched, ALL, "validation", 0) == measure(
+        made, embed, ALL, "validation", 0
+    )
     with pytest.raises(ValueError, match="test"):
         measure(unseen, embed, ALL, "test", 0)
 
 
 def test_labels_alone_do_not_look_at_the_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which makes them quick."""
-    inside = importlib.import_module("cclk.evaluation.evaluate")  # the package's `evaluate` is the function
-    monkeypatch.setattr(inside, "fit_network", lambda *_: pytest.fail("the non-linear probe was fitted"))
+    inside = importlib.import_module(
+        "cclk.evaluation.evaluate"
+    )  # the package's `evaluate` is the function
+    monkeypatch.setattr(
+        inside, "fit_network", lambda *_: pytest.fail("the non-linear probe was fitted")
+    )
     assert list(measure(dataset(), embed, ("knn", "accuracy"), "test", 0)) == ["knn", "accuracy"]
 
 
@@ -97,20 +128,38 @@ def test_a_leak_that_has_no_such_number_is_told() -> None:
     categories = dataset()
     one_column: dict[str, Any] = {"columns": (Column("p", "categorical"),)} | {
         name: replace(part, condition=(part.condition[:, :1] / 100).floor())
-        for name, part in (("train", categories.train), ("validation", categories.validation), ("test", categories.test))
+        for name, part in (
+            ("train", categories.train),
+            ("validation", categories.validation),
+            ("test", categories.test),
+        )
     }
-    with pytest.raises(ValueError, match=r"^linear_r2 cannot be measured on made up: its condition is categorical, and it is for numbers"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"^linear_r2 cannot be measured on made up: its condition is categorical, and it is for"
+            r" numbers"
+        ),
+    ):
         measure(replace(categories, **one_column), embed, ("accuracy", "linear_r2"), "test", 0)
     made = dataset()
-    constant = replace(made, test=replace(made.test, condition=torch.ones_like(made.test.condition)))
-    with pytest.raises(ValueError, match=r"^linear_mse cannot be measured on made up: its condition is constant"):
+    constant = replace(
+        made, test=replace(made.test, condition=torch.ones_like(made.test.condition))
+    )
+    with pytest.raises(
+        ValueError, match=r"^linear_mse cannot be measured on made up: its condition is constant"
+    ):
         measure(constant, embed, ("linear_mse",), "test", 0)
 
 
 def test_nothing_held_out_is_told() -> None:
-    with pytest.raises(ValueError, match=r"^the validation split of made up is empty: hold some training rows out"):
+    with pytest.raises(
+        ValueError, match=r"^the validation split of made up is empty: hold some training rows out"
+    ):
         measure(dataset(held_out=0), embed, ("accuracy",), "validation", 0)
-    assert measure(dataset(held_out=0), embed, ("accuracy",), "test", 0)["accuracy"] > 0.5, "the probe's strength is chosen otherwise"
+    assert measure(dataset(held_out=0), embed, ("accuracy",), "test", 0)["accuracy"] > 0.5, (
+        "the probe's strength is chosen otherwise"
+    )
 
 
 def test_every_measure_has_words_and_a_direction() -> None:

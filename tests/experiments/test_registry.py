@@ -1,4 +1,6 @@
-"""Every experiment at every size is a grid that can be run, and the published figures beside it are the paper's."""
+"""Every experiment at every size is a grid that can be run, and the published figures beside it
+are the paper's.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from cclk import data
+from cclk import datasets
 from cclk.experiments import EXPERIMENTS, SIZES, Cell, Experiment, Plan, Size, experiment
 from cclk.experiments.measure import READ
 from cclk.experiments.registry.fair import UNTRAINED
@@ -42,7 +44,10 @@ TABLE_1_RIGHT = {
     ("cosine", CUB): (29.9, 0.3),
     ("cosine", IMAGENET): (82.4, 0.5),
 }
-TABLE_2 = {"InfoNCE": ((84.1, 1.8), (48.8, 4.5)), "Fair-CCLK": ((86.4, 0.9), (64.7, 3.9))}  # accuracy, MSE
+TABLE_2 = {
+    "InfoNCE": ((84.1, 1.8), (48.8, 4.5)),
+    "Fair-CCLK": ((86.4, 0.9), (64.7, 3.9)),
+}  # accuracy, MSE
 FAIR_CLUSTERS = {
     3: ((82.12, 0.3), (56.27, 4.9)),
     5: ((84.55, 0.4), (58.67, 4.8)),
@@ -69,10 +74,18 @@ TABLE_3 = {  # and the appendix on CIFAR-10
     ("HardNeg-CCLK", IMAGENET): (81.2, 0.2),
 }
 HARDNEG_KERNELS = {"linear": (91.5, 0.2), "RBF": (91.7, 0.1), "polynomial": (90.3, 0.4)}
-SIGMA_SQUARED = {1: (3.0, 1.5), 10: (30.9, 0.3), 100: (32.2, 0.4), 500: (32.0, 0.2), 1000: (24.4, 0.9)}
+SIGMA_SQUARED = {
+    1: (3.0, 1.5),
+    10: (30.9, 0.3),
+    100: (32.2, 0.4),
+    500: (32.0, 0.2),
+    1000: (24.4, 0.9),
+}
 
 TRAINED = [name for name in EXPERIMENTS if name != "weights"]
-grids = pytest.mark.parametrize(("name", "size"), [(name, size) for name in TRAINED for size in SIZES])
+grids = pytest.mark.parametrize(
+    ("name", "size"), [(name, size) for name in TRAINED for size in SIZES]
+)
 
 
 def variants(plan: Plan) -> Iterator[tuple[Cell, Settings]]:
@@ -83,7 +96,10 @@ def variants(plan: Plan) -> Iterator[tuple[Cell, Settings]]:
 
 
 def published(cells: Mapping[object, Cell]) -> dict[object, tuple[object, ...]]:
-    return {name: tuple(cell.paper[measure] for measure in ("accuracy", "linear_mse")) for name, cell in cells.items()}
+    return {
+        name: tuple(cell.paper[measure] for measure in ("accuracy", "linear_mse"))
+        for name, cell in cells.items()
+    }
 
 
 def cells_of(name: str, size: Size = "paper") -> tuple[Cell, ...]:
@@ -92,7 +108,15 @@ def cells_of(name: str, size: Size = "paper") -> tuple[Cell, ...]:
 
 def test_the_names() -> None:
     assert SIZES == ("paper", "cpu", "smoke")
-    wanted = {"weaksup", "weaksup-kernels", "weaksup-bandwidth", "insufficient", "fair", "fair-kernels", "fair-clusters"}
+    wanted = {
+        "weaksup",
+        "weaksup-kernels",
+        "weaksup-bandwidth",
+        "insufficient",
+        "fair",
+        "fair-kernels",
+        "fair-clusters",
+    }
     assert wanted | {"hardneg", "hardneg-kernels", "weights"} <= set(EXPERIMENTS)
     for name in EXPERIMENTS:
         found = experiment(name)
@@ -100,7 +124,9 @@ def test_the_names() -> None:
         assert found.name == name
         assert found.title
         assert found.source
-    with pytest.raises(ValueError, match=r"^there is no experiment 'fare': choose all, weaksup, .*weights$"):
+    with pytest.raises(
+        ValueError, match=r"^there is no experiment 'fare': choose all, weaksup, .*weights$"
+    ):
         experiment("fare")
 
 
@@ -115,7 +141,7 @@ def test_every_cell_can_be_trained(name: str, size: Size) -> None:
         assert cell.row
         assert cell.column
         assert settings.method in METHODS
-        assert settings.data.dataset in data.DATASETS
+        assert settings.data.dataset in datasets.DATASETS
         if size == "smoke":
             assert settings.data.dataset == "colordigits", "nothing is downloaded for a test"
     places = [(cell.row, cell.column, cell.x) for cell in plan.cells]
@@ -129,10 +155,20 @@ def test_what_is_chosen_can_be_chosen(name: str, size: Size) -> None:
     for cell, settings in variants(plan):
         if cell.choices or plan.split == "validation" or plan.watch:
             module = settings.data.dataset.replace("-", "_").replace("_100", "100")
-            own = inspect.signature(importlib.import_module(f"cclk.data.{module}").load).parameters["holdout"].default
-            assert (own if settings.data.holdout is None else settings.data.holdout) > 0, f"{cell.row}, {cell.column}"
+            own = (
+                inspect.signature(importlib.import_module(f"cclk.data.{module}").load)
+                .parameters["holdout"]
+                .default
+            )
+            assert (own if settings.data.holdout is None else settings.data.holdout) > 0, (
+                f"{cell.row}, {cell.column}"
+            )
         if cell.tuned_like:
-            followed = [other for other in plan.cells if (other.row, other.column) == (cell.tuned_like, cell.column)]
+            followed = [
+                other
+                for other in plan.cells
+                if (other.row, other.column) == (cell.tuned_like, cell.column)
+            ]
             assert len(followed) == 1
             assert followed[0].choices
             assert not cell.choices
@@ -181,30 +217,48 @@ def test_methods_of_the_paper() -> None:
         for name, wanted in kernels.items():
             for cell, settings in variants(experiment(name).plan(size)):
                 # The default is RBF for numbers.
-                assert settings.loss.kernel in (cell.row.split(",")[0].lower(), "auto" if cell.row == "RBF" else "")
+                assert settings.loss.kernel in (
+                    cell.row.split(",")[0].lower(),
+                    "auto" if cell.row == "RBF" else "",
+                )
                 if cell.row == "polynomial":
                     assert settings.loss.degree == 3
-            assert {cell.row.split(",")[0].lower() for cell in experiment(name).plan(size).cells} == wanted
+            assert {
+                cell.row.split(",")[0].lower() for cell in experiment(name).plan(size).cells
+            } == wanted
         for name in ("fair", "fair-clusters"):
             for column in {cell.column for cell in experiment(name).plan(size).cells}:
                 found = [
-                    s.loss.clusters for c, s in variants(experiment(name).plan(size)) if c.column == column and s.method == "fair-infonce"
+                    s.loss.clusters
+                    for c, s in variants(experiment(name).plan(size))
+                    if c.column == column and s.method == "fair-infonce"
                 ]
                 assert set(found) == set(FAIR_CLUSTERS), (name, size)
 
 
 def test_weaksup_is_table_1() -> None:
     cells = {(cell.row, cell.column): cell for cell in cells_of("weaksup")}
-    assert {name: cell.paper for name, cell in cells.items()} == {name: {"accuracy": value} for name, value in TABLE_1_LEFT.items()}
-    assert [choice["clusters"] for choice in cells["WeaklySup-InfoNCE", IMAGENET].choices] == [100, 200, 500, 2500]
+    assert {name: cell.paper for name, cell in cells.items()} == {
+        name: {"accuracy": value} for name, value in TABLE_1_LEFT.items()
+    }
+    assert [choice["clusters"] for choice in cells["WeaklySup-InfoNCE", IMAGENET].choices] == [
+        100,
+        200,
+        500,
+        2500,
+    ]
     cells = {(cell.row, cell.column): cell for cell in cells_of("weaksup-kernels")}
-    assert {name: cell.paper for name, cell in cells.items()} == {name: {"accuracy": value} for name, value in TABLE_1_RIGHT.items()}
+    assert {name: cell.paper for name, cell in cells.items()} == {
+        name: {"accuracy": value} for name, value in TABLE_1_RIGHT.items()
+    }
 
 
 def test_bandwidths_are_the_papers() -> None:
     plan = experiment("weaksup-bandwidth").plan("paper")
     fixed = {cell.x: cell for cell in plan.cells if cell.paper}
-    assert {x: cell.paper for x, cell in fixed.items()} == {x: {"accuracy": value} for x, value in SIGMA_SQUARED.items()}
+    assert {x: cell.paper for x, cell in fixed.items()} == {
+        x: {"accuracy": value} for x, value in SIGMA_SQUARED.items()
+    }
     for cell, settings in variants(plan):
         assert settings.data.dataset == "cub"
         assert settings.loss.kernel == "rbf"
@@ -221,7 +275,7 @@ def test_bandwidths_elsewhere_rescale_the_condition(size: Size) -> None:
     scales: dict[str, set[object]] = {}
     for cell, settings in variants(plan):
         assert settings.data.condition_scale == cell.x
-        assert not settings.data.standardise, "else the scale would not be seen"
+        assert not settings.data.standardize, "else the scale would not be seen"
         scales.setdefault(cell.row, set()).add(settings.loss.length_scale)
     fixed, auto = scales.values()
     assert auto == {"auto"}
@@ -235,12 +289,16 @@ def test_fair_is_table_2_and_the_appendix(size: Size) -> None:
     for cell in cells_of("fair", size):
         columns.setdefault(cell.column, {})[cell.row] = cell
     assert len(columns) == 2, "the release's recipe and ours"
-    clusters = {f"Fair-InfoNCE, {count} clusters": figures for count, figures in FAIR_CLUSTERS.items()}
+    clusters = {
+        f"Fair-InfoNCE, {count} clusters": figures for count, figures in FAIR_CLUSTERS.items()
+    }
     for cells in columns.values():
         cells.pop(UNTRAINED, None)  # ours, to see what training is worth
         assert published(cells) == TABLE_2 | clusters
     for column in columns:
-        found = {cell.row: cell for cell in cells_of("fair-clusters", size) if cell.column == column}
+        found = {
+            cell.row: cell for cell in cells_of("fair-clusters", size) if cell.column == column
+        }
         assert published(found) == clusters
         found = {cell.row: cell for cell in cells_of("fair-kernels", size) if cell.column == column}
         assert published(found) == FAIR_KERNELS
@@ -253,60 +311,97 @@ def test_fair_has_the_papers_budget(size: Size) -> None:
         assert plan.seeds >= 5
         for cell, settings in variants(plan):
             assert (settings.data.dataset, settings.model.encoder) == ("colormnist", "lenet5")
-            assert cell.row == UNTRAINED or (settings.train.batch_size, settings.train.steps) == (256, 1175)
+            assert cell.row == UNTRAINED or (settings.train.batch_size, settings.train.steps) == (
+                256,
+                1175,
+            )
     for cell, settings in variants(experiment("fair").plan(size)):
         if "release" in cell.column:
-            assert (settings.optim.optimizer, settings.optim.lr, settings.optim.scale_lr) == ("lars", 1e-3, True)
+            assert (settings.optim.optimizer, settings.optim.lr, settings.optim.scale_lr) == (
+                "lars",
+                1e-3,
+                True,
+            )
             assert settings.augment.augmentation_options["crop"] == [0.08, 1.0]
             assert settings.loss.temperature == 0.1
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_all_methods_of_our_fair_recipe_are_tuned_alike(size: Size) -> None:
-    """The same choices, or the choice made for a cell that had them, and nothing else set for one method alone but what it is."""
-    cells = [cell for cell in cells_of("fair", size) if "release" not in cell.column and cell.row != UNTRAINED]
+    """The same choices, or the choice made for a cell that had them, and nothing else set for
+    one method alone but what it is.
+    """
+    cells = [
+        cell
+        for cell in cells_of("fair", size)
+        if "release" not in cell.column and cell.row != UNTRAINED
+    ]
     choices = [cell.choices for cell in cells if cell.choices]
     assert all(found == choices[0] for found in choices)
     assert all(cell.choices or cell.tuned_like for cell in cells)
-    assert {str(cell.settings["method"]) for cell in cells if cell.choices} == {"infonce", "fair-infonce", "fair-cclk"}
+    assert {str(cell.settings["method"]) for cell in cells if cell.choices} == {
+        "infonce",
+        "fair-infonce",
+        "fair-cclk",
+    }
 
 
 def test_hardneg_is_table_3() -> None:
     plan = experiment("hardneg").plan("paper")
     cells = {(cell.row, cell.column): cell for cell in plan.cells}
-    assert {name: cell.paper for name, cell in cells.items()} == {name: {"accuracy": value} for name, value in TABLE_3.items()}
+    assert {name: cell.paper for name, cell in cells.items()} == {
+        name: {"accuracy": value} for name, value in TABLE_3.items()
+    }
     kernels = {(cell.row, cell.column): cell.paper for cell in cells_of("hardneg-kernels")}
-    assert kernels == {(kernel, ONE): {"accuracy": value} for kernel, value in HARDNEG_KERNELS.items()} | {(FITTED, ONE): {}}
+    assert kernels == {
+        (kernel, ONE): {"accuracy": value} for kernel, value in HARDNEG_KERNELS.items()
+    } | {(FITTED, ONE): {}}
 
 
 def test_large_runs_are_the_papers() -> None:
     batch_and_epochs = {ZAPPOS: (152, 1000), CUB: (128, 1000), ONE: (256, 400), TWO: (512, 1000)}
-    for name in ("weaksup", "weaksup-kernels", "weaksup-bandwidth", "insufficient", "hardneg", "hardneg-kernels"):
+    for name in (
+        "weaksup",
+        "weaksup-kernels",
+        "weaksup-bandwidth",
+        "insufficient",
+        "hardneg",
+        "hardneg-kernels",
+    ):
         for cell, settings in variants(experiment(name).plan("paper")):
             budget = (settings.train.batch_size, settings.train.epochs)
-            assert budget == batch_and_epochs.get(cell.column, (512 if "hardneg" in name else 128, 200)), (name, cell)
+            assert budget == batch_and_epochs.get(
+                cell.column, (512 if "hardneg" in name else 128, 200)
+            ), (name, cell)
             optim = settings.optim
-            assert (settings.model.encoder, optim.optimizer, optim.lr, optim.scale_lr) == ("resnet50", "lars", 1.5, True)
+            assert (settings.model.encoder, optim.optimizer, optim.lr, optim.scale_lr) == (
+                "resnet50",
+                "lars",
+                1.5,
+                True,
+            )
             small = settings.data.dataset in ("ut-zappos", "cifar10")
-            assert settings.model.encoder_options == {"stem": "cifar" if small else "imagenet"}, "pictures of 32 x 32 have another stem"
+            assert settings.model.encoder_options == {"stem": "cifar" if small else "imagenet"}, (
+                "images of 32 x 32 have another stem"
+            )
             assert (settings.model.head, settings.model.projection) == ("mlp", 128)
 
 
-def test_the_picture_of_kernel_and_weights() -> None:
+def test_the_image_of_kernel_and_weights() -> None:
     found = experiment("weights")
-    assert found.picture is not None
-    picture = found.picture("smoke", None)
-    side = len(picture.colours)
-    assert list(picture.panels) == ["K", "W, paper", "W, loo", "W, nw"]
-    for name, panel in picture.panels.items():
+    assert found.figure is not None
+    figure = found.figure("smoke", None)
+    side = len(figure.colors)
+    assert list(figure.panels) == ["K", "W, paper", "W, loo", "W, nw"]
+    for name, panel in figure.panels.items():
         assert len(panel) == side
         assert all(len(row) == side for row in panel)
         diagonal = [panel[place][place] for place in range(side)]
         if name == "K":
             assert diagonal == [1.0] * side
         elif name != "W, paper":
-            assert diagonal == [0.0] * side, "the anchor is not its own partner"
-    assert all(sum(row) == pytest.approx(1, abs=0.02) for row in picture.panels["W, nw"])
-    brightness = [sum(colour) for colour in picture.colours]
+            assert diagonal == [0.0] * side, "the anchor is not its own neighbor"
+    assert all(sum(row) == pytest.approx(1, abs=0.02) for row in figure.panels["W, nw"])
+    brightness = [sum(color) for color in figure.colors]
     assert brightness == sorted(brightness)
-    assert all(1 <= value <= side for value in picture.effective_partners.values())
+    assert all(1 <= value <= side for value in figure.effective_neighbors.values())

@@ -1,4 +1,6 @@
-"""Committed results: they are read to the last digit, written with the same keys, and found finished."""
+"""Committed results: they are read to the last digit, written with the same keys, and found
+finished.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from cclk.cli.main import main
-from cclk.experiments import EXPERIMENTS, CellResult, ExperimentResult, RunResult, experiment, pending
+from cclk.experiments import (
+    EXPERIMENTS,
+    CellResult,
+    ExperimentResult,
+    RunResult,
+    experiment,
+    pending,
+)
 from cclk.experiments.results import experiments_in, finished_runs, key_of, read, write
 from cclk.training.settings import load
 
@@ -36,17 +45,29 @@ def test_committed_runs_are_finished(name: str) -> None:
     plan = experiment(name).plan("cpu")
     missing = {job.key for job in pending(experiment(name), "cpu", results_folder=RESULTS)}
     assert not missing & set(finished_runs(RESULTS))
-    assert bool(missing) == any(len(cell.runs) < plan.seeds for cell in read(RESULTS / f"{name}.json").cells)
+    assert bool(missing) == any(
+        len(cell.runs) < plan.seeds for cell in read(RESULTS / f"{name}.json").cells
+    )
 
 
 @pytest.mark.parametrize("name", ["fair", "weaksup"])
-def test_a_finished_experiment_runs_nothing_and_keeps_its_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cclk.experiments.job.run", lambda *_: pytest.fail("a finished run was run again"))
+def test_a_finished_experiment_runs_nothing_and_keeps_its_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "cclk.experiments.job.run", lambda *_: pytest.fail("a finished run was run again")
+    )
     shutil.copytree(RESULTS, tmp_path / "results")
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
     only = ["--only", "our recipe"] if name == "fair" else []
-    assert main(["reproduce", name, "--size", "cpu", "--quiet", "--workers", "1", *only, *folders]) == 0
-    after, before = (json.loads((folder / f"{name}.json").read_text()) for folder in (tmp_path / "results", RESULTS))
+    assert (
+        main(["reproduce", name, "--size", "cpu", "--quiet", "--workers", "1", *only, *folders])
+        == 0
+    )
+    after, before = (
+        json.loads((folder / f"{name}.json").read_text())
+        for folder in (tmp_path / "results", RESULTS)
+    )
     assert after == before
     assert not (tmp_path / "runs").exists()
 
@@ -59,8 +80,18 @@ def test_the_committed_page_is_what_the_results_say(tmp_path: Path) -> None:
 
 
 def test_runs_measured_by_several_experiments_have_all_their_measures(tmp_path: Path) -> None:
-    common = {"key": "k", "seed": 0, "split": "test", "version": "0", "train_seconds": 1.0, "measure_seconds": 1.0}
-    for name, run in (("a", RunResult(**common, measures={"accuracy": 0.5})), ("b", RunResult(**common, measures={"knn": 0.4}))):  # type: ignore[arg-type]
+    common = {
+        "key": "k",
+        "seed": 0,
+        "split": "test",
+        "version": "0",
+        "train_seconds": 1.0,
+        "measure_seconds": 1.0,
+    }
+    for name, run in (
+        ("a", RunResult(**common, measures={"accuracy": 0.5})),
+        ("b", RunResult(**common, measures={"knn": 0.4})),
+    ):  # type: ignore[arg-type]
         result = ExperimentResult(
             experiment=name, size="cpu", title="", source="", command="", version="0",
             cells=(CellResult(row="r", column="c", settings={}, runs=(run,)),),
@@ -74,5 +105,7 @@ def test_keys_of_settings_do_not_change() -> None:
     cell = read(RESULTS / "fair.json").cells[0]
     common = read(RESULTS / "fair.json").common
     settings = {**common, **cell.settings, "holdout": 0}
-    assert [run.key for run in cell.runs] == [key_of(settings, "test", run.seed) for run in cell.runs]
+    assert [run.key for run in cell.runs] == [
+        key_of(settings, "test", run.seed) for run in cell.runs
+    ]
     assert load(overrides=settings).method == "infonce"

@@ -1,4 +1,6 @@
-"""Every experiment of the paper from end to end, as a user runs it: small data, a few steps, every method, kernel and cluster count."""
+"""Every experiment of the paper from end to end, as a user runs it: small data, a few steps,
+every method, kernel and cluster count.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,25 @@ from cclk.experiments import EXPERIMENTS, experiment
 from cclk.training.settings import METHODS, load
 
 CPU_SECONDS = 300
-"""Far above what it takes, for other tests run beside it: so that a grid does not grow unnoticed beyond 3 minutes of two cores."""
+"""Far above what it takes, for other tests run beside it: so that a grid does not grow unnoticed
+beyond 3 minutes of two cores.
+"""
 
 
 def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "results"
-    command = [sys.executable, "-m", "cclk", "reproduce", "all", "--size", "smoke", "--workers", "2", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "cclk",
+        "reproduce",
+        "all",
+        "--size",
+        "smoke",
+        "--workers",
+        "2",
+        "--quiet",
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [*command, "--results", str(folder), "--runs", str(tmp_path / "runs")],
@@ -43,7 +58,9 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert len(content.get("cells", [])) == len(plan.cells)
         for cell in content.get("cells", []):
             assert len(cell["runs"]) == plan.seeds
-            assert len(cell["tuning"]) == (len(cell["choices"]) if len(cell["choices"]) > 1 else 0), "each choice was tried"
+            assert len(cell["tuning"]) == (
+                len(cell["choices"]) if len(cell["choices"]) > 1 else 0
+            ), "each choice was tried"
             assert (cell["chosen"] is not None) == bool(cell["choices"])
             for run in [*cell["tuning"], *cell["runs"]]:
                 assert set(plan.measures) <= set(run["measures"])
@@ -65,7 +82,10 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("hardneg-cclk", ("linear", "rbf", "polynomial")),
     ):
         assert {(method, "kernel", kernel) for kernel in kernels} <= ran
-    assert ran & {("fair-cclk", "kernel", "rbf"), ("fair-cclk", "kernel", "auto")}, "auto is RBF for numbers such as colours"
+    assert ran & {
+        ("fair-cclk", "kernel", "rbf"),
+        ("fair-cclk", "kernel", "auto"),
+    }, "auto is RBF for numbers such as colors"
     assert {("fair-infonce", count) for count in (3, 5, 10, 15, 20)} <= ran
 
     # What a smoke test leaves is not for the documentation; as if it were, all of it is rendered.
@@ -87,4 +107,11 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "Chosen on the validation split:" in text
     linked = {part.split(")")[0] for part in text.split("](figures/")[1:]}
     assert linked == {path.name for path in (page.parent / "figures").iterdir()}
-    assert {"weights.svg", "fair-1.svg", "fair-2.svg", "hardneg.svg", "insufficient.svg", "weaksup-bandwidth.svg"} <= linked
+    assert {
+        "weights.svg",
+        "fair-1.svg",
+        "fair-2.svg",
+        "hardneg.svg",
+        "insufficient.svg",
+        "weaksup-bandwidth.svg",
+    } <= linked

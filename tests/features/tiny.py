@@ -10,14 +10,18 @@ from cclk.data import Dataset, Split
 
 
 def split(rows: int, first: int, channels: int = 3, size: int = 8) -> Split:
-    """Pictures that hold their own number everywhere."""
+    """Images that hold their own number everywhere."""
     numbers = torch.arange(first, first + rows)
     x = numbers.to(torch.uint8)[:, None, None, None].expand(-1, channels, size, size).contiguous()
     return Split(x, numbers % 2, torch.zeros(rows, 1))
 
 
 def dataset(train: int = 7, validation: int = 0, test: int = 4, channels: int = 3) -> Dataset:
-    parts = [split(train, 0, channels), split(validation, train, channels), split(test, train + validation, channels)]
+    parts = [
+        split(train, 0, channels),
+        split(validation, train, channels),
+        split(test, train + validation, channels),
+    ]
     return Dataset("tiny", *parts, ("even", "odd"), (Column("nothing"),), "tiny")
 
 
@@ -33,7 +37,7 @@ class Mean(nn.Module):
 
 
 class Side(nn.Module):
-    """How large the pictures are that it sees."""
+    """How large the images are that it sees."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.full((len(x), 1), float(x.shape[-1]))

@@ -22,13 +22,17 @@ def outcomes() -> torch.Tensor:
 
 def test_equals_its_formula(name: str, outcomes: torch.Tensor) -> None:
     make, formula = oracles.KERNELS[name]
-    np.testing.assert_allclose(make()(outcomes).numpy(), oracles.gram(formula, outcomes), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        make()(outcomes).numpy(), oracles.gram(formula, outcomes), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_cross_matrix_is_a_part_of_the_whole(name: str, outcomes: torch.Tensor) -> None:
     kernel = oracles.KERNELS[name][0]()
     whole = kernel(outcomes)
-    torch.testing.assert_close(kernel(outcomes[:9], outcomes[9:]), whole[:9, 9:], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        kernel(outcomes[:9], outcomes[9:]), whole[:9, 9:], rtol=1e-12, atol=1e-12
+    )
 
 
 def test_is_symmetric(name: str, outcomes: torch.Tensor) -> None:
@@ -44,7 +48,9 @@ def test_has_no_negative_eigenvalues_unless_it_says_so(name: str, outcomes: torc
 
 def test_diagonal(name: str, outcomes: torch.Tensor) -> None:
     kernel = oracles.KERNELS[name][0]()
-    torch.testing.assert_close(kernel.diagonal(as_condition(outcomes)), kernel(outcomes).diagonal(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        kernel.diagonal(as_condition(outcomes)), kernel(outcomes).diagonal(), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_feature_map(name: str, outcomes: torch.Tensor) -> None:
@@ -76,10 +82,17 @@ def test_lets_no_gradient_through(name: str, outcomes: torch.Tensor) -> None:
     assert not oracles.KERNELS[name][0]()(outcomes.requires_grad_()).requires_grad
 
 
-def test_sums_products_and_multiples_are_those_of_the_matrices(name: str, outcomes: torch.Tensor) -> None:
+def test_sums_products_and_multiples_are_those_of_the_matrices(
+    name: str, outcomes: torch.Tensor
+) -> None:
     kernel, other = oracles.KERNELS[name][0](), kernels.RBF([0], length_scale=0.7)
     a, b = kernel(outcomes), other(outcomes)
-    for combined, expected in ((kernel + other, a + b), (kernel * other, a * b), (3 * kernel, 3 * a), (kernel * 0.5, a / 2)):
+    for combined, expected in (
+        (kernel + other, a + b),
+        (kernel * other, a * b),
+        (3 * kernel, 3 * a),
+        (kernel * 0.5, a / 2),
+    ):
         torch.testing.assert_close(combined(outcomes), expected, rtol=1e-12, atol=1e-12)
         assert combined.positive_definite == kernel.positive_definite
 

@@ -1,4 +1,6 @@
-"""What a loss makes of the embeddings it is given: rows of unit length, and the gradient through that."""
+"""What a loss makes of the embeddings it is given: rows of unit length, and the gradient through
+that.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,25 @@ def test_rows_have_unit_length_and_the_gradient_of_a_quotient() -> None:
 
 
 def test_rows_of_zeros_stay_and_get_no_gradient() -> None:
-    x = torch.stack([torch.zeros(4), torch.full((4,), 1e-31), torch.full((4,), 1e-20)]).double().requires_grad_()
+    x = (
+        torch.stack([torch.zeros(4), torch.full((4,), 1e-31), torch.full((4,), 1e-20)])
+        .double()
+        .requires_grad_()
+    )
     found = unit(x, "x", torch.float64)
     found.sum().backward()
-    torch.testing.assert_close(found.detach(), torch.tensor([[0.0] * 4, [0.0] * 4, [0.5] * 4], dtype=torch.float64))
+    torch.testing.assert_close(
+        found.detach(), torch.tensor([[0.0] * 4, [0.0] * 4, [0.5] * 4], dtype=torch.float64)
+    )
     assert x.grad is not None
     assert not x.grad[:2].any()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_squares_that_overflow_do_not_matter(sign: int) -> None:
-    """Only the rows that overflow are far from 1: each is scaled by itself, and the others keep their values and gradients."""
+    """Only the rows that overflow are far from 1: each is scaled by itself, and the others keep
+    their values and gradients.
+    """
     scale = torch.tensor([1e30, 1.0, 1e38, 1e-3, 1e-20])[:, None]
     rows = sign * ROWS.float().abs() / ROWS.float().abs().amax()
     rows[:, 3] = 0

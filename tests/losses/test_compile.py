@@ -19,7 +19,9 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
     "WeaklySupInfoNCE": cclk.WeaklySupInfoNCE,
     "FairInfoNCE": cclk.FairInfoNCE,
     "WeaklySupCCLK": lambda: cclk.WeaklySupCCLK(kernels.RBF().fit(AGE, 64)),
-    "FairCCLK": lambda: cclk.FairCCLK(kernels.RBF().fit(AGE, 64), temperature=nn.Parameter(torch.tensor(0.5))),
+    "FairCCLK": lambda: cclk.FairCCLK(
+        kernels.RBF().fit(AGE, 64), temperature=nn.Parameter(torch.tensor(0.5))
+    ),
     "HardNegCCLK": lambda: cclk.HardNegCCLK(kernels.RBF(length_scale=0.2)),
 }
 
@@ -38,7 +40,11 @@ def train(name: str, backend: str | None, steps: int) -> list[Tensor]:
     parameters = [*encoder.parameters(), *loss.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.005)
     data = torch.randn(64, 6)
-    condition = {"WeaklySupInfoNCE": torch.arange(64) % 4, "FairInfoNCE": torch.arange(64) % 4, "HardNegCCLK": None}.get(name, AGE)
+    condition = {
+        "WeaklySupInfoNCE": torch.arange(64) % 4,
+        "FairInfoNCE": torch.arange(64) % 4,
+        "HardNegCCLK": None,
+    }.get(name, AGE)
 
     def value(x: Tensor, y: Tensor) -> Tensor:
         return loss(encoder(x), encoder(y), condition)  # type: ignore[no-any-return]
@@ -54,8 +60,12 @@ def train(name: str, backend: str | None, steps: int) -> list[Tensor]:
     return [last.detach(), *(parameter.detach() for parameter in parameters)]
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning")
-@pytest.mark.parametrize(("backend", "name"), [*(("aot_eager", name) for name in LOSSES), ("inductor", "FairCCLK")])
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning"
+)
+@pytest.mark.parametrize(
+    ("backend", "name"), [*(("aot_eager", name) for name in LOSSES), ("inductor", "FairCCLK")]
+)
 def test_a_compiled_step_equals_the_eager_one(name: str, backend: str) -> None:
     for compiled, expected in zip(train(name, backend, 20), train(name, None, 20), strict=True):
         torch.testing.assert_close(compiled, expected, rtol=1e-5, atol=1e-5)

@@ -1,7 +1,9 @@
-"""Two processes with unequal batches against one with the whole: the same loss, and the same gradients, for every loss.
+"""Two processes with unequal batches against one with the whole: the same loss, and the same
+gradients, for every loss.
 
-DistributedDataParallel averages gradients over processes, so the gradients that must be right are the averaged ones of the
-parameters. Those of the embeddings are then the joined batch's times the number of processes.
+DistributedDataParallel averages gradients over processes, so the gradients that must be right are
+the averaged ones of the parameters. Those of the embeddings are then the joined batch's times the
+number of processes.
 """
 
 from __future__ import annotations
@@ -22,23 +24,42 @@ PARTS = (slice(0, 9), slice(9, 13))
 
 
 def losses(gather: bool) -> Iterator[tuple[str, nn.Module]]:
-    for views, symmetric, reduction in itertools.product(("cross", "all"), (False, True), ("mean", "sum")):
-        options = {"views": views, "symmetric": symmetric, "reduction": reduction, "temperature": 0.3, "gather_distributed": gather}
+    for views, symmetric, reduction in itertools.product(
+        ("cross", "all"), (False, True), ("mean", "sum")
+    ):
+        options = {
+            "views": views,
+            "symmetric": symmetric,
+            "reduction": reduction,
+            "temperature": 0.3,
+            "gather_distributed": gather,
+        }
         told = f"{views}, symmetric={symmetric}, {reduction}"
         yield f"InfoNCE {told}", cclk.InfoNCE(**options)
         yield f"HardNegInfoNCE {told}", cclk.HardNegInfoNCE(**options)
         yield f"WeaklySupInfoNCE {told}", cclk.WeaklySupInfoNCE(**options)
         yield f"FairInfoNCE {told}", cclk.FairInfoNCE(**options)
         for weights in ("loo", "paper", "release", "nw"):
-            yield f"WeaklySupCCLK {told} {weights}", cclk.WeaklySupCCLK(kernels.Delta(), weights=weights, **options)
-            yield f"FairCCLK {told} {weights}", cclk.FairCCLK(kernels.RBF(length_scale=1.0), weights=weights, **options)
+            yield (
+                f"WeaklySupCCLK {told} {weights}",
+                cclk.WeaklySupCCLK(kernels.Delta(), weights=weights, **options),
+            )
+            yield (
+                f"FairCCLK {told} {weights}",
+                cclk.FairCCLK(kernels.RBF(length_scale=1.0), weights=weights, **options),
+            )
             yield f"HardNegCCLK {told} {weights}", cclk.HardNegCCLK(weights=weights, **options)
 
 
 def data() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     inputs, noise = torch.randn(2, 13, 5, generator=generator, dtype=torch.float64)
-    return inputs, inputs + 0.3 * noise, torch.arange(13) % 3, torch.randn(6, 4, generator=generator, dtype=torch.float64)
+    return (
+        inputs,
+        inputs + 0.3 * noise,
+        torch.arange(13) % 3,
+        torch.randn(6, 4, generator=generator, dtype=torch.float64),
+    )
 
 
 def network() -> nn.Module:
@@ -51,7 +72,7 @@ def step(name: str, loss: nn.Module, model: nn.Module, rows: slice) -> dict[str,
     model.zero_grad()
     x, y = model(first[rows]), model(second[rows])
     x.retain_grad(), y.retain_grad()
-    # HardNegCCLK conditions on its own embeddings; half of the losses borrow partners.
+    # HardNegCCLK conditions on its own embeddings; half of the losses borrow neighbors.
     arguments = (x, y) if name.startswith("HardNeg") else (x, y, condition[rows])
     support = None
     if "sum" in name:
@@ -59,14 +80,21 @@ def step(name: str, loss: nn.Module, model: nn.Module, rows: slice) -> dict[str,
     value = loss(*arguments, support=support)
     value.backward()
     gradients = {key: parameter.grad.clone() for key, parameter in model.named_parameters()}
-    return {"loss": value.detach(), "x": x.grad, "y": y.grad} | {k.removeprefix("module."): g for k, g in gradients.items()}
+    return {"loss": value.detach(), "x": x.grad, "y": y.grad} | {
+        k.removeprefix("module."): g for k, g in gradients.items()
+    }
 
 
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
+    )
     model = nn.parallel.DistributedDataParallel(network())
-    torch.save({name: step(name, loss, model, PARTS[rank]) for name, loss in losses(gather=True)}, f"{folder}/{rank}.pt")
+    torch.save(
+        {name: step(name, loss, model, PARTS[rank]) for name, loss in losses(gather=True)},
+        f"{folder}/{rank}.pt",
+    )
     dist.destroy_process_group()
 
 
@@ -82,7 +110,11 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
                 if key in ("x", "y"):
                     value = WORLD * value[part]
                 torch.testing.assert_close(
-                    found[rank][name][key], value, rtol=1e-6, atol=1e-9, msg=lambda m, n=name, k=key: f"{n}, {k}: {m}"
+                    found[rank][name][key],
+                    value,
+                    rtol=1e-6,
+                    atol=1e-9,
+                    msg=lambda m, n=name, k=key: f"{n}, {k}: {m}",
                 )
                 checked += 1
     assert checked == 16 * 8 * 2 * 7
@@ -92,5 +124,6 @@ def test_one_process_alone_gathers_nothing() -> None:
     first, second, condition, _ = data()
     kernel = kernels.Delta()
     assert torch.equal(
-        cclk.FairCCLK(kernel, gather_distributed=True)(first, second, condition), cclk.FairCCLK(kernel)(first, second, condition)
+        cclk.FairCCLK(kernel, gather_distributed=True)(first, second, condition),
+        cclk.FairCCLK(kernel)(first, second, condition),
     )

@@ -58,18 +58,33 @@ def test_four_thousand(condition: str, ridge: float, temperature: float) -> None
     x, y = torch.randn(2, SIZE, 32, generator=torch.Generator().manual_seed(1))
     y = x + 0.3 * y
     for place, (kernel, weights, solver) in enumerate(SETTINGS):
-        make = (cclk.FairCCLK, cclk.WeaklySupCCLK, cclk.HardNegCCLK)[(place + int(temperature * 10)) % 3]
-        run(make(kernel(), ridge=ridge, temperature=temperature, weights=weights, solver=solver), x, y, CONDITIONS[condition])
+        make = (cclk.FairCCLK, cclk.WeaklySupCCLK, cclk.HardNegCCLK)[
+            (place + int(temperature * 10)) % 3
+        ]
+        run(
+            make(kernel(), ridge=ridge, temperature=temperature, weights=weights, solver=solver),
+            x,
+            y,
+            CONDITIONS[condition],
+        )
 
 
-@pytest.mark.parametrize("kernel", [kernels.Polynomial, kernels.Cosine, lambda: kernels.RBF(length_scale="auto"), kernels.Linear])
+@pytest.mark.parametrize(
+    "kernel",
+    [kernels.Polynomial, kernels.Cosine, lambda: kernels.RBF(length_scale="auto"), kernels.Linear],
+)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("weights", ["loo", "paper", "release"])
 def test_exact_solver(condition: str, kernel: object, weights: str) -> None:
     x, y = torch.randn(2, 256, 32, generator=torch.Generator().manual_seed(2))
     for ridge in (1e-2, 1e-6):
         for loss in (cclk.FairCCLK, cclk.WeaklySupCCLK):
-            run(loss(kernel(), ridge=ridge, temperature=0.01, weights=weights, solver="exact"), x, y, CONDITIONS[condition][:256])  # type: ignore[operator]
+            run(
+                loss(kernel(), ridge=ridge, temperature=0.01, weights=weights, solver="exact"),
+                x,
+                y,
+                CONDITIONS[condition][:256],
+            )  # type: ignore[operator]
 
 
 def test_bfloat16_autocast() -> None:

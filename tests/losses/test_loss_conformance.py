@@ -1,4 +1,6 @@
-"""What every loss must do, whatever it is: invariances, precision, state, and one clear message for every mistake."""
+"""What every loss must do, whatever it is: invariances, precision, state, and one clear message
+for every mistake.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ from cclk.losses.base import ContrastiveLoss
 
 NAN, INF = float("nan"), float("inf")
 
-#: name -> (module, function, arguments of the function). Every call takes a condition, as categories.
+# : name -> (module, function, arguments of the function). Every call takes a condition, as
+# categories.
 LOSSES: dict[str, tuple[Callable[..., ContrastiveLoss], Callable[..., Tensor]]] = {
     "InfoNCE": (cclk.InfoNCE, lambda x, y, z, **o: functional.info_nce(x, y, **o)),
-    "HardNegInfoNCE": (cclk.HardNegInfoNCE, lambda x, y, z, **o: functional.hard_neg_info_nce(x, y, **o)),
+    "HardNegInfoNCE": (
+        cclk.HardNegInfoNCE,
+        lambda x, y, z, **o: functional.hard_neg_info_nce(x, y, **o),
+    ),
     "WeaklySupInfoNCE": (cclk.WeaklySupInfoNCE, functional.weakly_sup_info_nce),
     "FairInfoNCE": (cclk.FairInfoNCE, functional.fair_info_nce),
     "WeaklySupCCLK": (
@@ -42,10 +48,16 @@ CONDITIONAL = ("WeaklySupCCLK", "FairCCLK", "HardNegCCLK")
 every_loss = pytest.mark.parametrize("name", LOSSES)
 
 
-def batch(size: int = 24, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+def batch(
+    size: int = 24, dtype: torch.dtype = torch.float64, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(size, 6, generator=generator, dtype=dtype)
-    return x, x + 0.5 * torch.randn(size, 6, generator=generator, dtype=dtype), torch.arange(size) % 4
+    return (
+        x,
+        x + 0.5 * torch.randn(size, 6, generator=generator, dtype=dtype),
+        torch.arange(size) % 4,
+    )
 
 
 @every_loss
@@ -71,7 +83,9 @@ def test_order_and_length_do_not_matter(name: str, seed: int) -> None:
 
 @every_loss
 def test_reductions(name: str) -> None:
-    each, mean, total = (LOSSES[name][0](reduction=how)(*batch()) for how in ("none", "mean", "sum"))
+    each, mean, total = (
+        LOSSES[name][0](reduction=how)(*batch()) for how in ("none", "mean", "sum")
+    )
     assert each.shape == (24,)
     torch.testing.assert_close(each.mean(), mean)
     torch.testing.assert_close(each.sum(), total)
@@ -85,7 +99,9 @@ def test_training_lowers_it(name: str) -> None:
     before = loss(x, y, z)
     for _ in range(30):
         gradients = torch.autograd.grad(loss(x, y, z), [x, y])
-        x, y = ((t - 3 * g).detach().requires_grad_() for t, g in zip((x, y), gradients, strict=True))
+        x, y = (
+            (t - 3 * g).detach().requires_grad_() for t, g in zip((x, y), gradients, strict=True)
+        )
     assert loss(x, y, z) < before - 0.2
 
 
@@ -149,7 +165,9 @@ def test_autocast_does_not_reach_the_weights() -> None:
 def test_two_samples_are_enough(name: str) -> None:
     x, y, _ = batch(2)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cclk.CclkWarning)  # a constant condition conditions on nothing
+        warnings.simplefilter(
+            "ignore", cclk.CclkWarning
+        )  # a constant condition conditions on nothing
         assert LOSSES[name][0]()(x, y, torch.zeros(2)).isfinite()
 
 
@@ -161,7 +179,13 @@ def test_copies_prints_and_rejects(name: str) -> None:
     assert torch.equal(twin(*batch()), loss(*batch()))
     assert "temperature=0.2" in repr(loss)
     assert "views='all'" in repr(loss)
-    for wrong in ({"temperature": 0}, {"temperature": INF}, {"temperature": -1}, {"views": "both"}, {"reduction": "max"}):
+    for wrong in (
+        {"temperature": 0},
+        {"temperature": INF},
+        {"temperature": -1},
+        {"views": "both"},
+        {"reduction": "max"},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             make(**wrong)
 
@@ -196,13 +220,30 @@ def test_mistakes_name_the_argument(name: str) -> None:
         bad[5] = NAN
         cases += [
             ((x, y, z[:-1]), {}, "^condition has 23 rows but x has 24"),
-            ((x, y, bad), {}, "^condition has 1 values that are NaN or infinite, the first at row 5"),
-            ((x, y, z), {"support": (x, z[:3])}, r"^support\[1\] has 3 rows but support\[0\] has 24"),
+            (
+                (x, y, bad),
+                {},
+                "^condition has 1 values that are NaN or infinite, the first at row 5",
+            ),
+            (
+                (x, y, z),
+                {"support": (x, z[:3])},
+                r"^support\[1\] has 3 rows but support\[0\] has 24",
+            ),
         ]
     if name in ("WeaklySupCCLK", "FairCCLK"):
-        cases += [((x, y, None), {}, "^condition is missing"), ((x, y, z), {"support": (x, None)}, r"^support\[1\] is missing")]
+        cases += [
+            ((x, y, None), {}, "^condition is missing"),
+            ((x, y, z), {"support": (x, None)}, r"^support\[1\] is missing"),
+        ]
         cases += [((x, y, z), {"support": (x, {"site": z})}, "^condition columns differ")]
-        cases += [((x, y, z), {"support": (x, torch.zeros(24, 2))}, "^condition is 1 wide in one table and 2 wide")]
+        cases += [
+            (
+                (x, y, z),
+                {"support": (x, torch.zeros(24, 2))},
+                "^condition is 1 wide in one table and 2 wide",
+            )
+        ]
     for arguments, options, words in cases:
         with pytest.raises(ValueError, match=words):
             loss(*arguments, **options)
@@ -217,7 +258,10 @@ def test_ignored_conditions() -> None:
 def test_infonce_is_cross_entropy() -> None:
     x, y, _ = batch()
     unit_x, unit_y = (torch.nn.functional.normalize(t) for t in (x, y))
-    torch.testing.assert_close(cclk.InfoNCE(0.1)(x, y), torch.nn.functional.cross_entropy(unit_x @ unit_y.T / 0.1, torch.arange(24)))
+    torch.testing.assert_close(
+        cclk.InfoNCE(0.1)(x, y),
+        torch.nn.functional.cross_entropy(unit_x @ unit_y.T / 0.1, torch.arange(24)),
+    )
 
 
 def test_limits() -> None:
@@ -247,7 +291,7 @@ def test_zero_embeddings_and_huge_ones() -> None:
     assert y.grad.abs().sum() > 0
 
 
-def test_anchors_without_partners_are_counted() -> None:
+def test_anchors_without_neighbors_are_counted() -> None:
     x, y, z = batch()
     z = torch.where(torch.arange(24) < 6, 100 + torch.arange(24), 0)
     loss = cclk.FairCCLK(kernels.Delta())
@@ -266,7 +310,9 @@ def test_anchors_without_partners_are_counted() -> None:
 def test_a_hopeless_bandwidth_is_said_at_the_users_line() -> None:
     x, y, _ = batch()
     loss = cclk.FairCCLK(kernels.RBF(length_scale=1e-6))
-    with pytest.warns(cclk.CclkWarning, match="Bandwidth so small.*raise length_scale above") as caught:
+    with pytest.warns(
+        cclk.CclkWarning, match="Bandwidth so small.*raise length_scale above"
+    ) as caught:
         loss(x, y, torch.randn(24))
     assert caught[0].filename == __file__
 
@@ -289,12 +335,16 @@ def test_the_release_is_one_preset() -> None:
     assert cclk.HardNegCCLK.release(kernels.RBF(length_scale=2.0)).conditioning.ridge == 100
 
 
-def test_support_is_more_partners() -> None:
-    """Lent partners are as good as the batch's own: the joined batch gives the anchors the same loss."""
+def test_support_is_more_neighbors() -> None:
+    """Lent neighbors are as good as the batch's own: the joined batch gives the anchors the same
+    loss.
+    """
     x, y, z = batch()
     for make in (cclk.FairCCLK, cclk.WeaklySupCCLK):
         whole = make(kernels.Delta(), reduction="none")(x, y, z)
-        lent = make(kernels.Delta(), reduction="none")(x[:10], y[:10], z[:10], support=(y[10:], z[10:]))
+        lent = make(kernels.Delta(), reduction="none")(
+            x[:10], y[:10], z[:10], support=(y[10:], z[10:])
+        )
         torch.testing.assert_close(lent, whole[:10])
 
 
@@ -311,11 +361,20 @@ def test_a_standing_complaint_is_said_once() -> None:
 def test_named_columns_reach_the_support() -> None:
     x, y, z = batch()
     table = {"site": z, "age": torch.randn(24)}
-    part = [{name: column[rows] for name, column in table.items()} for rows in (slice(0, 10), slice(10, 24))]
-    make = lambda: cclk.FairCCLK(kernels.Delta("site") * kernels.RBF("age", length_scale=1.0), reduction="none")  # noqa: E731
+    part = [
+        {name: column[rows] for name, column in table.items()}
+        for rows in (slice(0, 10), slice(10, 24))
+    ]
+
+    def make() -> cclk.FairCCLK:
+        kernel = kernels.Delta("site") * kernels.RBF("age", length_scale=1.0)
+        return cclk.FairCCLK(kernel, reduction="none")
+
     whole = make()(x, y, table)
     reordered = dict(reversed(part[1].items()))
-    torch.testing.assert_close(make()(x[:10], y[:10], part[0], support=(y[10:], reordered)), whole[:10])
+    torch.testing.assert_close(
+        make()(x[:10], y[:10], part[0], support=(y[10:], reordered)), whole[:10]
+    )
 
 
 def test_precomputed_matrices() -> None:
@@ -323,13 +382,21 @@ def test_precomputed_matrices() -> None:
     z = torch.linspace(0, 3, 24).double()
     kernel = kernels.RBF(length_scale=0.2)
     expected = cclk.FairCCLK(kernel)(x, y, z)
-    torch.testing.assert_close(cclk.FairCCLK(kernels.Precomputed())(x, y, kernel(z)), expected, rtol=1e-6, atol=1e-8)
-    torch.testing.assert_close(cclk.FairCCLK(kernels.Precomputed(kernel(z)))(x, y, torch.arange(24)), expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(
+        cclk.FairCCLK(kernels.Precomputed())(x, y, kernel(z)), expected, rtol=1e-6, atol=1e-8
+    )
+    torch.testing.assert_close(
+        cclk.FairCCLK(kernels.Precomputed(kernel(z)))(x, y, torch.arange(24)),
+        expected,
+        rtol=1e-6,
+        atol=1e-8,
+    )
     with pytest.raises(ValueError, match="not symmetric"):
         cclk.FairCCLK(kernels.Precomputed(), weights="nw")(x, y, torch.rand(24, 24))
     for mode in ("nw", "paper"):
         torch.testing.assert_close(
-            cclk.FairCCLK(kernels.Precomputed(), weights=mode)(x, y, kernel(z)), cclk.FairCCLK(kernel, weights=mode)(x, y, z)
+            cclk.FairCCLK(kernels.Precomputed(), weights=mode)(x, y, kernel(z)),
+            cclk.FairCCLK(kernel, weights=mode)(x, y, z),
         )
 
 
@@ -360,7 +427,9 @@ def test_a_last_batch_of_one_row_is_told_to_be_dropped(name: str) -> None:
 def test_a_kernel_fitted_in_evaluation_mode_says_so() -> None:
     """Lightning's sanity check calls the loss on a validation batch before any training."""
     x, y, _ = batch()
-    with pytest.warns(cclk.CclkWarning, match="was not fitted.*The loss is in evaluation mode.*sanity check"):
+    with pytest.warns(
+        cclk.CclkWarning, match="was not fitted.*The loss is in evaluation mode.*sanity check"
+    ):
         cclk.FairCCLK().eval()(x, y, torch.randn(24))
     with pytest.warns(cclk.CclkWarning, match="was not fitted") as caught:
         cclk.FairCCLK()(x, y, torch.randn(24))
@@ -374,4 +443,6 @@ def test_every_argument_is_in_the_signature_and_documented(name: str) -> None:
     assert documented is not None
     for argument in inspect.signature(kind).parameters:
         assert f"    {argument}:" in documented
-    assert {"temperature", "views", "symmetric", "gather_distributed", "reduction"} <= set(inspect.signature(kind).parameters)
+    assert {"temperature", "views", "symmetric", "gather_distributed", "reduction"} <= set(
+        inspect.signature(kind).parameters
+    )

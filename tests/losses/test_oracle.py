@@ -1,4 +1,6 @@
-"""Every loss with every kernel and every option equals the loops of `oracles`, and has the gradient it should have."""
+"""Every loss with every kernel and every option equals the loops of `oracles`, and has the
+gradient it should have.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from torch import Tensor
 import cclk
 from cclk.losses import core
 
-CONDITIONAL = {"WeaklySupCCLK": cclk.WeaklySupCCLK, "FairCCLK": cclk.FairCCLK, "HardNegCCLK": cclk.HardNegCCLK}
+CONDITIONAL = {
+    "WeaklySupCCLK": cclk.WeaklySupCCLK,
+    "FairCCLK": cclk.FairCCLK,
+    "HardNegCCLK": cclk.HardNegCCLK,
+}
 PLAIN = {
     "InfoNCE": cclk.InfoNCE,
     "HardNegInfoNCE": cclk.HardNegInfoNCE,
@@ -25,7 +31,9 @@ PLAIN = {
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
-def embeddings(size: int, width: int, seed: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+def embeddings(
+    size: int, width: int, seed: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(size, width, generator=generator)
     y = x + 0.7 * torch.randn(size, width, generator=generator)
@@ -33,30 +41,63 @@ def embeddings(size: int, width: int, seed: int, dtype: torch.dtype) -> tuple[Te
 
 
 def check_conditional(
-    name: str, kernel_name: str, mode: str, views: str, symmetric: bool, supported: bool, size: int, seed: int, dtype: torch.dtype,
-    ridge: float = 0.1, temperature: float = 0.3, solver: object = "auto",
-) -> None:  # fmt: skip
+    name: str,
+    kernel_name: str,
+    mode: str,
+    views: str,
+    symmetric: bool,
+    supported: bool,
+    size: int,
+    seed: int,
+    dtype: torch.dtype,
+    ridge: float = 0.1,
+    temperature: float = 0.3,
+    solver: object = "auto",
+) -> None:
     make, formula = oracles.KERNELS[kernel_name]
     x, y, extra = embeddings(size, 5, seed, dtype)
     z = oracles.condition(size + 4, seed)
     everyone = z if supported else z[:size]
     matrix = oracles.gram(formula, everyone)
     expected = oracles.loss(
-        name, x, y, temperature=temperature, matrices=(matrix, matrix), clipped=kernel_name == "similarity", ridge=ridge,
-        mode=mode, views=views,
-        symmetric=symmetric, extra=extra if supported else None,
-    )  # fmt: skip
+        name,
+        x,
+        y,
+        temperature=temperature,
+        matrices=(matrix, matrix),
+        clipped=kernel_name == "similarity",
+        ridge=ridge,
+        mode=mode,
+        views=views,
+        symmetric=symmetric,
+        extra=extra if supported else None,
+    )
     fast = CONDITIONAL[name](
-        make(), ridge=ridge, temperature=temperature, weights=mode, views=views, symmetric=symmetric, reduction="none", solver=solver,
-    )  # fmt: skip
+        make(),
+        ridge=ridge,
+        temperature=temperature,
+        weights=mode,
+        views=views,
+        symmetric=symmetric,
+        reduction="none",
+        solver=solver,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cclk.CclkWarning)
-        found = fast(x, y, z[:size].to(dtype), support=(extra, z[size:].to(dtype)) if supported else None)
+        found = fast(
+            x, y, z[:size].to(dtype), support=(extra, z[size:].to(dtype)) if supported else None
+        )
     tolerance = TOLERANCE[dtype]
-    torch.testing.assert_close(found.double(), torch.tensor(expected, dtype=torch.float64), rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        found.double(), torch.tensor(expected, dtype=torch.float64), rtol=tolerance, atol=tolerance
+    )
 
 
-OPTIONS = list(itertools.product(("loo", "paper", "release", "nw"), ("cross", "all"), (False, True), (False, True)))
+OPTIONS = list(
+    itertools.product(
+        ("loo", "paper", "release", "nw"), ("cross", "all"), (False, True), (False, True)
+    )
+)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -64,7 +105,9 @@ OPTIONS = list(itertools.product(("loo", "paper", "release", "nw"), ("cross", "a
 @pytest.mark.parametrize("name", CONDITIONAL)
 def test_conditional_losses(name: str, kernel_name: str, dtype: torch.dtype) -> None:
     for mode, views, symmetric, supported in OPTIONS:
-        check_conditional(name, kernel_name, mode, views, symmetric, supported, size=7, seed=3, dtype=dtype)
+        check_conditional(
+            name, kernel_name, mode, views, symmetric, supported, size=7, seed=3, dtype=dtype
+        )
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,19 +141,37 @@ def test_plain_losses(name: str, size: int, dtype: torch.dtype) -> None:
     x, y, extra = embeddings(size, 5, size, dtype)
     groups = (oracles.condition(size + 4, size)[:, 3] * 8).long()
     for views, symmetric, supported, hardness, temperature in itertools.product(
-        ("cross", "all"), (False, True), (False, True), ((1.0, 0.1), (0.0, 0.0), (2.5, 0.02)), (0.5, 0.1)
+        ("cross", "all"),
+        (False, True),
+        (False, True),
+        ((1.0, 0.1), (0.0, 0.0), (2.5, 0.02)),
+        (0.5, 0.1),
     ):
         if name != "HardNegInfoNCE" and hardness != (1.0, 0.1):
             continue
         chosen = {"beta": hardness[0], "tau_plus": hardness[1]} if name == "HardNegInfoNCE" else {}
         expected = oracles.loss(
-            name, x, y, temperature=temperature, groups=groups.tolist(), views=views, symmetric=symmetric,
-            extra=extra if supported else None, **chosen,
-        )  # fmt: skip
-        loss = PLAIN[name](temperature=temperature, views=views, symmetric=symmetric, reduction="none", **chosen)
+            name,
+            x,
+            y,
+            temperature=temperature,
+            groups=groups.tolist(),
+            views=views,
+            symmetric=symmetric,
+            extra=extra if supported else None,
+            **chosen,
+        )
+        loss = PLAIN[name](
+            temperature=temperature, views=views, symmetric=symmetric, reduction="none", **chosen
+        )
         found = loss(x, y, groups[:size], support=(extra, groups[size:]) if supported else None)
         tolerance = TOLERANCE[dtype]
-        torch.testing.assert_close(found.double(), torch.tensor(expected, dtype=torch.float64), rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(
+            found.double(),
+            torch.tensor(expected, dtype=torch.float64),
+            rtol=tolerance,
+            atol=tolerance,
+        )
 
 
 def test_hard_negatives_condition_on_the_anchor() -> None:
@@ -118,20 +179,42 @@ def test_hard_negatives_condition_on_the_anchor() -> None:
     x, y, extra = embeddings(9, 5, 0, torch.float64)
     make, formula = oracles.KERNELS["rbf"]
     matrices = tuple(oracles.gram(formula, torch.cat([view, extra])) for view in (x, y))
-    expected = oracles.loss("HardNegCCLK", x, y, temperature=0.2, matrices=matrices, views="all", symmetric=True, extra=extra)
+    expected = oracles.loss(
+        "HardNegCCLK",
+        x,
+        y,
+        temperature=0.2,
+        matrices=matrices,
+        views="all",
+        symmetric=True,
+        extra=extra,
+    )
     loss = cclk.HardNegCCLK(make(), temperature=0.2, views="all", symmetric=True, reduction="none")
-    torch.testing.assert_close(loss(x, y, support=(extra, None)), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(
+        loss(x, y, support=(extra, None)),
+        torch.tensor(expected, dtype=torch.float64),
+        rtol=1e-10,
+        atol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("name", CONDITIONAL)
-def test_gradients_of_conditional_losses(name: str, reduction: str, option: tuple[str, str, bool, bool]) -> None:
+def test_gradients_of_conditional_losses(
+    name: str, reduction: str, option: tuple[str, str, bool, bool]
+) -> None:
     mode, views, symmetric, supported = option
     x, y, extra = embeddings(6, 3, 1, torch.float64)
     z = oracles.condition(10, 1)
     loss = CONDITIONAL[name](
-        oracles.KERNELS["sum"][0](), ridge=0.1, temperature=0.4, weights=mode, views=views, symmetric=symmetric, reduction=reduction
+        oracles.KERNELS["sum"][0](),
+        ridge=0.1,
+        temperature=0.4,
+        weights=mode,
+        views=views,
+        symmetric=symmetric,
+        reduction=reduction,
     )
 
     def call(x: Tensor, y: Tensor, extra: Tensor) -> Tensor:
@@ -151,7 +234,9 @@ def test_gradients_with_every_kernel(name: str, kernel_name: str) -> None:
     loss = CONDITIONAL[name](oracles.KERNELS[kernel_name][0](), temperature=0.4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cclk.CclkWarning)
-        assert torch.autograd.gradcheck(lambda x, y: loss(x, y, z), [x.requires_grad_(), y.requires_grad_()])
+        assert torch.autograd.gradcheck(
+            lambda x, y: loss(x, y, z), [x.requires_grad_(), y.requires_grad_()]
+        )
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -162,26 +247,36 @@ def test_gradients_of_plain_losses(name: str, views: str, reduction: str) -> Non
     groups = torch.tensor([0, 1, 0, 2, 1, 0, 1, 1, 0, 2])
     loss = PLAIN[name](temperature=0.4, views=views, symmetric=True, reduction=reduction)
     inputs = [t.requires_grad_() for t in (x, y, extra)]
-    assert torch.autograd.gradcheck(lambda x, y, extra: loss(x, y, groups[:6], support=(extra, groups[6:])), inputs)
+    assert torch.autograd.gradcheck(
+        lambda x, y, extra: loss(x, y, groups[:6], support=(extra, groups[6:])), inputs
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.01, 0.03, 0.2])
 @pytest.mark.parametrize("name", CONDITIONAL | PLAIN)
 def test_low_temperatures_keep_their_digits(name: str, temperature: float) -> None:
-    """Where exponentials leave float32's range, float32 must still agree with float64, value and gradient."""
+    """Where exponentials leave float32's range, float32 must still agree with float64, value and
+    gradient.
+    """
     x, y, _ = embeddings(40, 8, 5, torch.float64)
-    x[0] = y[7]  # an anchor nearest to somebody else: its partners are far below the largest score
+    x[0] = y[7]  # an anchor nearest to somebody else: its neighbors are far below the largest score
     z = oracles.condition(40, 5)[:, 3]
     results = []
     for dtype in (torch.float64, torch.float32):
         arguments = {"temperature": temperature}
-        loss = CONDITIONAL[name](cclk.kernels.Delta(), **arguments) if name in CONDITIONAL else PLAIN[name](**arguments)
+        loss = (
+            CONDITIONAL[name](cclk.kernels.Delta(), **arguments)
+            if name in CONDITIONAL
+            else PLAIN[name](**arguments)
+        )
         inputs = [t.to(dtype).detach().requires_grad_() for t in (x, y)]
         value = loss(*inputs, z)
         value.backward()
         results.append((value.detach().double(), *(t.grad.double() for t in inputs)))
     for precise, single in zip(*results, strict=True):
-        torch.testing.assert_close(single, precise, rtol=1e-4, atol=1e-5 * float(precise.abs().max()))
+        torch.testing.assert_close(
+            single, precise, rtol=1e-4, atol=1e-5 * float(precise.abs().max())
+        )
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])
@@ -194,7 +289,11 @@ def test_tiles_do_not_matter(name: str, reduction: str, monkeypatch: pytest.Monk
     for rows in (1000, 7):
         monkeypatch.setattr(core, "TILE_ROWS", rows)
         options = {"views": "all", "symmetric": True, "reduction": reduction}
-        loss = make[name](oracles.KERNELS["rbf"][0](), **options) if name in CONDITIONAL else make[name](**options)
+        loss = (
+            make[name](oracles.KERNELS["rbf"][0](), **options)
+            if name in CONDITIONAL
+            else make[name](**options)
+        )
         inputs = [t.clone().requires_grad_() for t in (x, y)]
         value = loss(*inputs, z if name in CONDITIONAL else z[:, 3])
         (value * torch.linspace(1, 2, value.numel()).reshape(value.shape).double()).sum().backward()
@@ -213,16 +312,22 @@ def test_exact_solvers_agree(name: str, kernel_name: str) -> None:
     for solver in ("exact", "features", cclk.Nystrom(60)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cclk.CclkWarning)
-            values.append(CONDITIONAL[name](oracles.KERNELS[kernel_name][0](), solver=solver)(x, y, z))
+            values.append(
+                CONDITIONAL[name](oracles.KERNELS[kernel_name][0](), solver=solver)(x, y, z)
+            )
     torch.testing.assert_close(values[1], values[0], rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(values[2], values[0], rtol=1e-7, atol=1e-7)
 
 
 def test_delta_is_conditional_sampling() -> None:
-    """With categories and no ridge to speak of, the estimate is the mean over the others of the anchor's category."""
+    """With categories and no ridge to speak of, the estimate is the mean over the others of the
+    anchor's category.
+    """
     x, y, _ = embeddings(30, 6, 8, torch.float64)
     groups = torch.arange(30) % 5
-    fair = cclk.FairCCLK(cclk.kernels.Delta(), ridge=1e-12, temperature=0.5, reduction="none")(x, y, groups)
+    fair = cclk.FairCCLK(cclk.kernels.Delta(), ridge=1e-12, temperature=0.5, reduction="none")(
+        x, y, groups
+    )
     unit_x, unit_y = (torch.nn.functional.normalize(t) for t in (x, y))
     scores = (unit_x @ unit_y.T / 0.5).exp()
     for i in range(30):

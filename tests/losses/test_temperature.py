@@ -25,7 +25,8 @@ LOSSES: dict[str, Callable[..., ContrastiveLoss]] = {
     "HardNegCCLK": lambda **options: cclk.HardNegCCLK(kernels.Delta(), **options),
 }
 every_loss = pytest.mark.parametrize("name", LOSSES)
-#: Two samples have a value of their own, so that their anchors are on the floor -1 / temperature, which has a gradient too.
+# : Two samples have a value of their own, so that their anchors are on the floor -1 / temperature,
+# which has a gradient too.
 CONDITION = torch.tensor([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4])
 
 
@@ -46,17 +47,31 @@ def test_gradient_is_that_of_the_oracle(name: str, reduction: str) -> None:
     x, y = batch()
     loss = LOSSES[name](temperature=parameter(), views="all", symmetric=True, reduction=reduction)
     value = loss(x, y, CONDITION)
-    (value * torch.linspace(1, 2, value.numel(), dtype=torch.float64).reshape(value.shape)).sum().backward()
+    (
+        value * torch.linspace(1, 2, value.numel(), dtype=torch.float64).reshape(value.shape)
+    ).sum().backward()
     assert isinstance(loss.temperature, nn.Parameter)
     assert loss.temperature.grad is not None
 
     def oracle(temperature: float) -> float:
         matrix = (CONDITION[:, None] == CONDITION).double().numpy()
         each = oracles.loss(
-            name, x, y, temperature=temperature, matrices=(matrix, matrix), groups=CONDITION.tolist(), views="all", symmetric=True
+            name,
+            x,
+            y,
+            temperature=temperature,
+            matrices=(matrix, matrix),
+            groups=CONDITION.tolist(),
+            views="all",
+            symmetric=True,
         )
         if reduction == "none":
-            return float((torch.tensor(each, dtype=torch.float64) * torch.linspace(1, 2, len(each), dtype=torch.float64)).sum())
+            return float(
+                (
+                    torch.tensor(each, dtype=torch.float64)
+                    * torch.linspace(1, 2, len(each), dtype=torch.float64)
+                ).sum()
+            )
         return sum(each) / (len(each) if reduction == "mean" else 1)
 
     step = 1e-5
@@ -75,7 +90,9 @@ def test_gradcheck(name: str, weights: str) -> None:
             warnings.simplefilter("ignore", cclk.CclkWarning)
             return LOSSES[name](temperature=temperature, **mode)(x, y, CONDITION)
 
-    assert torch.autograd.gradcheck(call, [x.requires_grad_(), y.requires_grad_(), parameter(0.4).detach().requires_grad_()])
+    assert torch.autograd.gradcheck(
+        call, [x.requires_grad_(), y.requires_grad_(), parameter(0.4).detach().requires_grad_()]
+    )
 
 
 @every_loss
@@ -113,11 +130,15 @@ def test_its_logarithm_can_be_learned() -> None:
     """The habit of CLIP: exp keeps it positive."""
     x, y = batch()
     log_scale = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-    functional.fair_cclk(x, y, CONDITION, kernel=kernels.Delta(), temperature=(-log_scale).exp()).backward()
+    functional.fair_cclk(
+        x, y, CONDITION, kernel=kernels.Delta(), temperature=(-log_scale).exp()
+    ).backward()
     loss = cclk.FairCCLK(kernels.Delta(), temperature=parameter(float((-log_scale.detach()).exp())))
     loss(x, y, CONDITION).backward()
     assert log_scale.grad is not None
-    assert float(log_scale.grad) == pytest.approx(-float(loss.temperature.grad * loss.temperature.detach()))  # type: ignore[union-attr]
+    assert float(log_scale.grad) == pytest.approx(
+        -float(loss.temperature.grad * loss.temperature.detach())
+    )  # type: ignore[union-attr]
 
 
 def test_mistakes() -> None:
@@ -126,7 +147,9 @@ def test_mistakes() -> None:
     loss = cclk.InfoNCE(nn.Parameter(torch.tensor(0.1)))
     with torch.no_grad():
         loss.temperature.sub_(0.2)  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match=r"temperature is -0.1: .* clamp it after each step or learn its logarithm"):
+    with pytest.raises(
+        ValueError, match=r"temperature is -0.1: .* clamp it after each step or learn its logarithm"
+    ):
         loss(*batch())
 
 

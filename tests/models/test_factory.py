@@ -32,11 +32,15 @@ def test_named_encoders(name: str, options: dict[str, Any], width: int) -> None:
     assert encoder(batch).shape == (3, width)
     assert encoder.training
     # Finding the width leaves no trace, and files of weights want plain layouts.
-    assert all(module.num_batches_tracked == 1 for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
+    assert all(
+        module.num_batches_tracked == 1
+        for module in encoder.modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm)
+    )
     assert all(value.is_contiguous() for value in encoder.state_dict().values())
 
 
-def test_pictures_are_scaled_inside_and_vectors_are_not() -> None:
+def test_images_are_scaled_inside_and_vectors_are_not() -> None:
     encoder = build_encoder("lenet5", channels=1, size=32)
     images = torch.rand(4, 1, 32, 32)
     kept = images.clone()
@@ -45,11 +49,14 @@ def test_pictures_are_scaled_inside_and_vectors_are_not() -> None:
     vectors = torch.rand(4, 6)
     plain = Encoder(nn.Identity(), channels=6, size=0)
     assert torch.equal(plain(vectors), vectors)
-    with pytest.raises(ValueError, match=re.escape("the encoder takes float numbers (pictures in 0..1), not torch.uint8")):
+    with pytest.raises(
+        ValueError,
+        match=re.escape("the encoder takes float numbers (images in 0..1), not torch.uint8"),
+    ):
         encoder(torch.zeros(1, 1, 32, 32, dtype=torch.uint8))
 
 
-def test_gradients_reach_the_pictures() -> None:
+def test_gradients_reach_the_images() -> None:
     encoder = build_encoder("lenet5", channels=1, size=32)
     images = torch.rand(2, 1, 32, 32, requires_grad=True)
     encoder(images).sum().backward()
@@ -97,22 +104,56 @@ def test_an_import_path_is_an_encoder() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lenet", {}, "unknown encoder 'lenet': choose one of lenet5, resnet18, resnet34, resnet50, mobilenetv2, mlp, or an import path"),
+        (
+            "lenet",
+            {},
+            (
+                "unknown encoder 'lenet': choose one of lenet5, resnet18, resnet34, resnet50,"
+                " mobilenetv2, mlp, or an import path"
+            ),
+        ),
         ("lenet5", {"stem": "cifar"}, "the encoder 'lenet5' has no option 'stem': it has none"),
-        ("resnet18", {"stems": "cifar"}, "the encoder 'resnet18' has no option 'stems': it knows stem, width, blocks"),
-        ("resnet18", {"stem": "mnist"}, "unknown stem 'mnist': choose 'cifar' (small pictures) or 'imagenet'"),
+        (
+            "resnet18",
+            {"stems": "cifar"},
+            "the encoder 'resnet18' has no option 'stems': it knows stem, width, blocks",
+        ),
+        (
+            "resnet18",
+            {"stem": "mnist"},
+            "unknown stem 'mnist': choose 'cifar' (small images) or 'imagenet'",
+        ),
         ("resnet18", {"blocks": (1, 1)}, "blocks is (1, 1): it must be four positive numbers"),
         ("resnet18", {"width": 0}, "width is 0: a network has at least 1 channel"),
         ("mlp", {"hidden": ()}, "hidden is (): it must be one positive width per layer"),
-        ("no_such_module:f", {}, "encoder 'no_such_module:f': the module 'no_such_module' cannot be imported"),
+        (
+            "no_such_module:f",
+            {},
+            "encoder 'no_such_module:f': the module 'no_such_module' cannot be imported",
+        ),
         ("shop:absent", {}, "encoder 'shop:absent': the module 'shop' has no 'absent'"),
         (":f", {}, "encoder ':f': the module '' cannot be imported"),
         ("math:pi", {}, "encoder 'math:pi': a float is no function or class"),
-        ("shop:flat", {"depth": 3}, "encoder 'shop:flat' cannot be built with {'channels': 3, 'size': 32, 'depth': 3}:"),
+        (
+            "shop:flat",
+            {"depth": 3},
+            "encoder 'shop:flat' cannot be built with {'channels': 3, 'size': 32, 'depth': 3}:",
+        ),
         ("shop:listed", {}, "encoder 'shop:listed' gives a list, not a torch.nn.Module"),
-        ("shop:unpooled", {}, "must give features (b, width): for a batch of shape (2, 3, 32, 32) this one gives (2, 4, 30, 30)"),
+        (
+            "shop:unpooled",
+            {},
+            (
+                "must give features (b, width): for a batch of shape (2, 3, 32, 32) this one gives"
+                " (2, 4, 30, 30)"
+            ),
+        ),
         ("shop:Pair", {}, "for a batch of shape (2, 3, 32, 32) this one gives tuple"),
-        ("torch.nn:Linear", {"in_features": 4, "out_features": 2}, "the encoder cannot take a batch of shape (2, 3, 32, 32): "),
+        (
+            "torch.nn:Linear",
+            {"in_features": 4, "out_features": 2},
+            "the encoder cannot take a batch of shape (2, 3, 32, 32): ",
+        ),
     ],
 )
 def test_mistakes_are_named(name: str, options: dict[str, Any], message: str) -> None:
@@ -122,7 +163,9 @@ def test_mistakes_are_named(name: str, options: dict[str, Any], message: str) ->
 
 
 def test_lenet_wants_32_pixels() -> None:
-    with pytest.raises(ValueError, match="the encoder 'lenet5' takes pictures of 32 x 32 pixels, not 28 x 28"):
+    with pytest.raises(
+        ValueError, match="the encoder 'lenet5' takes images of 32 x 32 pixels, not 28 x 28"
+    ):
         build_encoder("lenet5", channels=1, size=28)
     with pytest.raises(ValueError, match="channels is 0"):
         build_encoder("lenet5", channels=0, size=32)

@@ -12,7 +12,11 @@ from cclk.models import HEADS, build_head
 @pytest.mark.parametrize(
     ("name", "layers", "count"),
     [
-        ("linear-bn", ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d"], 84 * 84 + 2 * 84 + 84 * 128),
+        (
+            "linear-bn",
+            ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d"],
+            84 * 84 + 2 * 84 + 84 * 128,
+        ),
         (
             "mlp",
             ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear"],
@@ -29,7 +33,7 @@ def test_layers(name: str, layers: list[str], count: int) -> None:
     assert head(torch.randn(4, 84)).shape == (4, 84 if name == "none" else 128)
 
 
-def test_linear_bn_ends_standardised() -> None:
+def test_linear_bn_ends_standardized() -> None:
     out = build_head("linear-bn", 10, out=6)(torch.randn(64, 10))
     torch.testing.assert_close(out.mean(0), torch.zeros(6), rtol=0, atol=1e-5)
     torch.testing.assert_close(out.std(0, correction=0), torch.ones(6), rtol=0, atol=1e-3)
@@ -37,7 +41,9 @@ def test_linear_bn_ends_standardised() -> None:
 
 def test_mistakes_are_named() -> None:
     assert all(isinstance(build_head(name, 8, 4), nn.Module) for name in HEADS)
-    with pytest.raises(ValueError, match="unknown head 'lin': choose one of linear-bn, mlp, linear, none"):
+    with pytest.raises(
+        ValueError, match="unknown head 'lin': choose one of linear-bn, mlp, linear, none"
+    ):
         build_head("lin", 84)
     with pytest.raises(ValueError, match="out is 0: a projection has at least 1 dimension"):
         build_head("linear", 84, 0)

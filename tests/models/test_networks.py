@@ -15,14 +15,19 @@ def parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-@pytest.mark.parametrize(("depth", "features", "known"), [(18, 512, 11_689_512), (34, 512, 21_797_672), (50, 2048, 25_557_032)])
+@pytest.mark.parametrize(
+    ("depth", "features", "known"),
+    [(18, 512, 11_689_512), (34, 512, 21_797_672), (50, 2048, 25_557_032)],
+)
 def test_resnets_have_the_known_number_of_parameters(depth: int, features: int, known: int) -> None:
     with torch.device("meta"):
         network = nn.Sequential(ResNet(3, depth=depth, stem="imagenet"), nn.Linear(features, 1000))
         assert parameters(network) == known
         assert network(torch.zeros(2, 3, 64, 64)).shape == (2, 1000)
         # The stem is all that differs: 3 x 3 instead of 7 x 7.
-        assert parameters(network[0]) - parameters(ResNet(3, depth=depth, stem="cifar")) == 64 * 3 * (49 - 9)
+        assert parameters(network[0]) - parameters(
+            ResNet(3, depth=depth, stem="cifar")
+        ) == 64 * 3 * (49 - 9)
 
 
 @pytest.mark.parametrize(("stem", "smallest"), [("cifar", 4), ("imagenet", 1)])
@@ -41,13 +46,20 @@ def test_blocks_begin_as_the_identity() -> None:
     x = torch.rand(2, 16, 8, 8)
     assert torch.equal(second(x), x)
     scales = [m.weight for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
-    assert sum(bool((scale == 0).all()) for scale in scales) == 5, "one norm layer in each of the five blocks"
+    assert sum(bool((scale == 0).all()) for scale in scales) == 5, (
+        "one norm layer in each of the five blocks"
+    )
 
 
 @pytest.mark.parametrize("network", [LeNet5(3), ResNet(3, depth=18, width=4, blocks=(1, 1, 1, 1))])
 def test_the_memory_layout_does_not_matter(network: nn.Module) -> None:
     images = torch.rand(4, 3, 32, 32)
-    torch.testing.assert_close(network(images.contiguous(memory_format=torch.channels_last)), network(images), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        network(images.contiguous(memory_format=torch.channels_last)),
+        network(images),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_lenet_is_lecuns() -> None:

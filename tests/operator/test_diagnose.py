@@ -11,26 +11,26 @@ import torch
 import cclk
 from cclk import diagnose, kernels
 
-COLOURS = torch.rand(256, 3, generator=torch.Generator().manual_seed(0)) * 255
+COLORS = torch.rand(256, 3, generator=torch.Generator().manual_seed(0)) * 255
 
 
 def test_too_narrow() -> None:
-    """The command in the release's README: temp_z = 1 on colours from 0 to 255."""
-    found = diagnose(kernels.RBF(length_scale=0.5**0.5), COLOURS)
+    """The command in the release's README: temp_z = 1 on colors from 0 to 255."""
+    found = diagnose(kernels.RBF(length_scale=0.5**0.5), COLORS)
     assert not found.healthy
     assert found.dead_share > 0.95
     assert found.verdict.startswith("Bandwidth so small that ")
     advised = float(found.verdict.split("above ")[1].split(",")[0])
-    assert diagnose(kernels.RBF(length_scale=advised), COLOURS).healthy
+    assert diagnose(kernels.RBF(length_scale=advised), COLORS).healthy
 
 
 def test_too_narrow_in_a_product() -> None:
     kernel = kernels.RBF([0], length_scale=0.01) * kernels.RBF([1], length_scale=0.01)
-    assert "raise the length_scale of [0] above" in diagnose(kernel, COLOURS).verdict
+    assert "raise the length_scale of [0] above" in diagnose(kernel, COLORS).verdict
 
 
 def test_too_wide() -> None:
-    found = diagnose(kernels.RBF(length_scale=1e4), COLOURS, weights="nw")
+    found = diagnose(kernels.RBF(length_scale=1e4), COLORS, weights="nw")
     assert not found.healthy
     assert "Nearly unconditional: the median anchor sees 255 of 255 others" in found.verdict
     assert float(found.effective_sample_size.median()) == pytest.approx(255, rel=1e-3)
@@ -47,22 +47,31 @@ def test_lonely_categories() -> None:
 
 
 def test_good() -> None:
-    found = diagnose(kernels.RBF().fit(COLOURS, 256), COLOURS)
+    found = diagnose(kernels.RBF().fit(COLORS, 256), COLORS)
     assert found.healthy
     assert 1 < float(found.effective_sample_size.median()) < 10
     assert 0 < found.negative_share < 1
     text = str(found)
-    for word in ("Good", "effective partners", "dead anchors: ", "effective rank", "solver: exact"):
+    for word in (
+        "Good",
+        "effective neighbors",
+        "dead anchors: ",
+        "effective rank",
+        "solver: exact",
+    ):
         assert word in text
 
 
 def test_numbers_are_those_of_the_weights() -> None:
     kernel = kernels.RBF(length_scale=20.0)
-    found = diagnose(kernel, COLOURS[:50], ridge=0.1)
-    weights = cclk.conditional_weights(kernel, COLOURS[:50].double(), 0.1, weights="loo")
-    raw = cclk.conditional_weights(kernel, COLOURS[:50].double(), 0.1)
+    found = diagnose(kernel, COLORS[:50], ridge=0.1)
+    weights = cclk.conditional_weights(kernel, COLORS[:50].double(), 0.1, weights="loo")
+    raw = cclk.conditional_weights(kernel, COLORS[:50].double(), 0.1)
     torch.testing.assert_close(found.mass, weights.sum(dim=0))
-    torch.testing.assert_close(found.effective_sample_size[~found.dead], (weights.sum(0) ** 2 / (weights**2).sum(0))[~found.dead])
+    torch.testing.assert_close(
+        found.effective_sample_size[~found.dead],
+        (weights.sum(0) ** 2 / (weights**2).sum(0))[~found.dead],
+    )
     assert found.effective_rank == pytest.approx(float(raw.trace()))
     assert found.negative_share == pytest.approx(float((raw < -1e-12).double().mean()), abs=0.01)
 
@@ -76,8 +85,13 @@ BINARY = torch.arange(256) % 2
 
 
 @pytest.mark.parametrize("kernel", [kernels.Delta(), kernels.RBF(), kernels.Laplacian()], ids=repr)
-@pytest.mark.parametrize("values", [BINARY, (torch.arange(256) % 10 == 0).long(), torch.stack([BINARY, torch.zeros(256)], 1)])
-def test_a_binary_attribute_is_judged_by_what_it_can_give(kernel: kernels.Kernel, values: torch.Tensor) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [BINARY, (torch.arange(256) % 10 == 0).long(), torch.stack([BINARY, torch.zeros(256)], 1)],
+)
+def test_a_binary_attribute_is_judged_by_what_it_can_give(
+    kernel: kernels.Kernel, values: torch.Tensor
+) -> None:
     """Half of the batch shares the anchor's value: no kernel can see fewer."""
     kernel = copy.deepcopy(kernel).fit(values, 256)
     found = diagnose(kernel, values)
@@ -90,23 +104,40 @@ def test_a_binary_attribute_is_judged_by_what_it_can_give(kernel: kernels.Kernel
 
 
 def test_too_wide_for_a_binary_attribute() -> None:
-    assert "Nearly unconditional" in diagnose(kernels.RBF(length_scale=100.0), BINARY, weights="nw").verdict
+    assert (
+        "Nearly unconditional"
+        in diagnose(kernels.RBF(length_scale=100.0), BINARY, weights="nw").verdict
+    )
 
 
 def test_advice_is_not_what_is_in_use_already() -> None:
-    wide = kernels.RBF(partners=250).fit(COLOURS, 256)
-    assert "Lower partners, now 250" in diagnose(wide, COLOURS, weights="nw").verdict
-    assert "use 'auto'" in diagnose(kernels.RBF(length_scale=1e4), COLOURS, weights="nw").verdict
-    assert "Choose a sharper kernel" in diagnose(kernels.Similarity(lambda a, b: torch.ones(len(a), len(b))), COLOURS, weights="nw").verdict
+    wide = kernels.RBF(neighbors=250).fit(COLORS, 256)
+    assert "Lower neighbors, now 250" in diagnose(wide, COLORS, weights="nw").verdict
+    assert "use 'auto'" in diagnose(kernels.RBF(length_scale=1e4), COLORS, weights="nw").verdict
+    assert (
+        "Choose a sharper kernel"
+        in diagnose(
+            kernels.Similarity(lambda a, b: torch.ones(len(a), len(b))), COLORS, weights="nw"
+        ).verdict
+    )
 
 
 def test_a_column_the_kernel_cannot_see() -> None:
     generator = torch.Generator().manual_seed(0)
-    table = {"income": torch.rand(256, generator=generator) * 1e5, "rate": torch.rand(256, generator=generator)}
+    table = {
+        "income": torch.rand(256, generator=generator) * 1e5,
+        "rate": torch.rand(256, generator=generator),
+    }
     found = diagnose(kernels.RBF(length_scale=500.0), table)
     assert not found.healthy
-    assert found.verdict.startswith("The kernel ignores column 'rate', which varies by only 0.002 length scales")
+    assert found.verdict.startswith(
+        "The kernel ignores column 'rate', which varies by only 0.002 length scales"
+    )
     numbered = torch.stack(list(table.values()), dim=1)
     assert "ignores column 1" in diagnose(kernels.RBF(length_scale=500.0), numbered).verdict
-    for fitted in (kernels.RBF(), kernels.RBF(length_scale="median"), kernels.RBF(length_scale=[500.0, 0.05])):
+    for fitted in (
+        kernels.RBF(),
+        kernels.RBF(length_scale="median"),
+        kernels.RBF(length_scale=[500.0, 0.05]),
+    ):
         assert "ignores" not in diagnose(fitted.fit(table, 256), table).verdict

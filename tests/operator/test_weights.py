@@ -38,7 +38,9 @@ def test_is_the_papers_operator(name: str, ridge: float) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cclk.CclkWarning)
             found = conditional_weights(make(), z, ridge, solver)
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-8, atol=1e-8, err_msg=f"{solver}")
+        np.testing.assert_allclose(
+            found.numpy(), expected, rtol=1e-8, atol=1e-8, err_msg=f"{solver}"
+        )
 
 
 @settings(max_examples=40, deadline=None)
@@ -55,8 +57,12 @@ def test_delta_has_a_closed_form(groups: list[int], ridge: float) -> None:
 def test_products_of_categories_are_categories() -> None:
     z = {"site": torch.tensor([0, 0, 1, 1, 0]), "sex": torch.tensor([0, 1, 0, 0, 0])}
     kernel = kernels.Delta("site") * kernels.Delta("sex")
-    torch.testing.assert_close(conditional_weights(kernel, z, 0.1), conditional_weights(kernel, z, 0.1, "exact"))
-    assert solve(kernel, as_condition(z), 0.1).reason == "groups of equal outcomes have a closed form"
+    torch.testing.assert_close(
+        conditional_weights(kernel, z, 0.1), conditional_weights(kernel, z, 0.1, "exact")
+    )
+    assert (
+        solve(kernel, as_condition(z), 0.1).reason == "groups of equal outcomes have a closed form"
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -70,26 +76,45 @@ def test_permuting_samples_permutes_weights(seed: int, mode: str, name: str) -> 
     order = torch.randperm(20, generator=torch.Generator().manual_seed(seed))
     kernel = oracles.KERNELS[name][0]()
     direct = conditional_weights(kernel, z, 0.05, weights=mode)
-    torch.testing.assert_close(conditional_weights(kernel, z[order], 0.05, weights=mode), direct[order][:, order], rtol=1e-7, atol=1e-8)
+    torch.testing.assert_close(
+        conditional_weights(kernel, z[order], 0.05, weights=mode),
+        direct[order][:, order],
+        rtol=1e-7,
+        atol=1e-8,
+    )
 
 
 @pytest.mark.parametrize("mode", ["loo", "release", "nw"])
 @pytest.mark.parametrize(
-    ("name", "solver"), [("rbf", "exact"), ("rbf", "nystrom"), ("delta", "auto"), ("cosine", "auto"), ("linear", "auto")]
+    ("name", "solver"),
+    [
+        ("rbf", "exact"),
+        ("rbf", "nystrom"),
+        ("delta", "auto"),
+        ("cosine", "auto"),
+        ("linear", "auto"),
+    ],
 )
 def test_modes_equal_their_definitions(name: str, solver: str, mode: str) -> None:
     """For every form of the operator: held whole, in factors, and by groups."""
     make, formula = oracles.KERNELS[name]
     z = oracles.condition(30, seed=4)
     expected = oracles.weights(oracles.gram(formula, z), 0.01, mode)
-    np.testing.assert_allclose(conditional_weights(make(), z, 0.01, solver, weights=mode).numpy(), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        conditional_weights(make(), z, 0.01, solver, weights=mode).numpy(),
+        expected,
+        rtol=1e-7,
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("name", ["linear", "polynomial", "similarity"])
 def test_release_sets_every_diagonal_to_one(name: str) -> None:
     make, formula = oracles.KERNELS[name]
     z = oracles.condition(12, seed=4)
-    expected = oracles.weights(oracles.gram(formula, z), 0.3, "release", clipped=name == "similarity")
+    expected = oracles.weights(
+        oracles.gram(formula, z), 0.3, "release", clipped=name == "similarity"
+    )
     for solver in ("auto", "exact"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cclk.CclkWarning)
@@ -100,15 +125,25 @@ def test_release_sets_every_diagonal_to_one(name: str) -> None:
 
 
 def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
-    matrix = torch.tensor([[2.0, 0.9, -0.9], [0.9, 3.0, 0.9], [-0.9, 0.9, 2.0]], dtype=torch.float64)
+    matrix = torch.tensor(
+        [[2.0, 0.9, -0.9], [0.9, 3.0, 0.9], [-0.9, 0.9, 2.0]], dtype=torch.float64
+    )
     before = matrix.clone()
-    for kernel, z in ((kernels.Precomputed(), matrix), (kernels.Precomputed(matrix), torch.arange(3))):
+    for kernel, z in (
+        (kernels.Precomputed(), matrix),
+        (kernels.Precomputed(matrix), torch.arange(3)),
+    ):
         with pytest.warns(cclk.CclkWarning, match="clipped to zero"):
             found = conditional_weights(kernel, z, 0.3, weights="release")
-        np.testing.assert_allclose(found.numpy(), oracles.weights(before.numpy(), 0.3, "release", clipped=True), atol=1e-10)
+        np.testing.assert_allclose(
+            found.numpy(), oracles.weights(before.numpy(), 0.3, "release", clipped=True), atol=1e-10
+        )
         assert torch.equal(matrix, before)
     solution = solve(kernels.Linear(), as_condition([1.0, 2.0]), 0.3, unit_diagonal=True)
-    assert (solution.solver, solution.reason) == ("exact", "the release's unit diagonal has no feature map")
+    assert (solution.solver, solution.reason) == (
+        "exact",
+        "the release's unit diagonal has no feature map",
+    )
 
 
 def test_an_unfitted_kernel_is_fitted() -> None:
@@ -122,57 +157,97 @@ def test_release_cuts_weights_below_a_millionth() -> None:
     """Two samples of similarity e have a weight of about e / 4 at ridge 1."""
     for similarity, weight in ((6e-6, 1.5e-6), (2e-6, 0.0)):
         matrix = torch.tensor([[1.0, similarity], [similarity, 1.0]], dtype=torch.float64)
-        assert float(conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="release")[0, 1]) == pytest.approx(weight, abs=1e-10)
-        assert float(conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="loo")[0, 1]) == pytest.approx(similarity / 2)
+        assert float(
+            conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="release")[0, 1]
+        ) == pytest.approx(weight, abs=1e-10)
+        assert float(
+            conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="loo")[0, 1]
+        ) == pytest.approx(similarity / 2)
 
 
 def test_an_indefinite_matrix_becomes_the_nearest_kernel() -> None:
     matrix = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     with pytest.warns(cclk.CclkWarning, match=r"smallest eigenvalue -0\.8.*17\.4% of the total"):
         found = conditional_weights(kernels.Precomputed(), matrix, 0.1)
-    np.testing.assert_allclose(found.numpy(), textbook(oracles.nearest_kernel(matrix), 0.1), atol=1e-12)
+    np.testing.assert_allclose(
+        found.numpy(), textbook(oracles.nearest_kernel(matrix), 0.1), atol=1e-12
+    )
 
 
 def test_limits_of_the_ridge() -> None:
     """No ridge: everyone explains himself alone. A huge one: W is K / ridge."""
     z = torch.linspace(0, 10, 12).double()
     kernel = kernels.RBF(length_scale=0.5)
-    torch.testing.assert_close(conditional_weights(kernel, z, 1e-10), torch.eye(12).double(), atol=1e-6, rtol=0)
-    torch.testing.assert_close(conditional_weights(kernel, z, 1e8) * 1e8, kernel(z), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        conditional_weights(kernel, z, 1e-10), torch.eye(12).double(), atol=1e-6, rtol=0
+    )
+    torch.testing.assert_close(
+        conditional_weights(kernel, z, 1e8) * 1e8, kernel(z), atol=1e-6, rtol=1e-6
+    )
 
 
 def test_kernel_average_is_the_wide_kernels_marginal() -> None:
-    weights = conditional_weights(kernels.RBF(length_scale=1e6), torch.randn(9).double(), weights="nw")
+    weights = conditional_weights(
+        kernels.RBF(length_scale=1e6), torch.randn(9).double(), weights="nw"
+    )
     expected = (torch.ones(9, 9) - torch.eye(9)).double() / 8
     torch.testing.assert_close(weights, expected, atol=1e-9, rtol=0)
 
 
 def reason(kernel: kernels.Kernel, size: int, width: int = 3) -> tuple[str, str]:
-    solution = solve(kernel, as_condition(torch.randn(size, width, generator=torch.Generator().manual_seed(0))), 0.01)
+    solution = solve(
+        kernel,
+        as_condition(torch.randn(size, width, generator=torch.Generator().manual_seed(0))),
+        0.01,
+    )
     return solution.solver, solution.reason
 
 
 def test_auto_tells_why() -> None:
     assert reason(kernels.Cosine(), 100) == ("features", "3 explicit features for 100 samples")
-    assert reason(kernels.RBF(length_scale=1), 100) == ("exact", "no explicit feature map, and 100 samples are few enough")
+    assert reason(kernels.RBF(length_scale=1), 100) == (
+        "exact",
+        "no explicit feature map, and 100 samples are few enough",
+    )
     assert reason(kernels.Polynomial(), 60, 12)[0] == "exact"
     assert reason(kernels.Delta(), 60)[1] == "groups of equal outcomes have a closed form"
     # Features pay while they are at most a quarter of the samples, or few.
-    assert [reason(kernels.Linear(), *size)[0] for size in ((10, 32), (132, 33), (131, 33))] == ["features", "features", "exact"]
-    assert reason(kernels.Linear(), 131, 33)[1] == "33 explicit features, too many, and 131 samples are few enough"
+    assert [reason(kernels.Linear(), *size)[0] for size in ((10, 32), (132, 33), (131, 33))] == [
+        "features",
+        "features",
+        "exact",
+    ]
+    assert (
+        reason(kernels.Linear(), 131, 33)[1]
+        == "33 explicit features, too many, and 131 samples are few enough"
+    )
     z = as_condition(torch.randn(20))
     for solver in ("features", "exact"):
-        assert (solve(kernels.Linear(), z, 0.1, solver).solver, solve(kernels.Linear(), z, 0.1, solver).reason) == (solver, "asked for")
+        assert (
+            solve(kernels.Linear(), z, 0.1, solver).solver,
+            solve(kernels.Linear(), z, 0.1, solver).reason,
+        ) == (solver, "asked for")
     assert solve(kernels.Linear(), z, 0.1, "nystrom").solver == "nystrom"
     assert solve(kernels.Delta(), z, 0.1).solver == "features"
-    assert solve(kernels.Linear(), z, 0.1, "nystrom").reason == "asked for: 256 landmarks keep 100% of the kernel's trace"
-    assert solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason == "asked for: 1 landmarks keep 100% of the kernel's trace"
+    assert (
+        solve(kernels.Linear(), z, 0.1, "nystrom").reason
+        == "asked for: 256 landmarks keep 100% of the kernel's trace"
+    )
+    assert (
+        solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason
+        == "asked for: 1 landmarks keep 100% of the kernel's trace"
+    )
 
 
-def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cclk.operator.solvers, "EXACT_UP_TO", 100)
     monkeypatch.setattr(cclk.operator.solvers, "LANDMARKS", 30)
-    assert [reason(kernels.RBF(length_scale=5), size)[0] for size in (100, 101)] == ["exact", "nystrom"]
+    assert [reason(kernels.RBF(length_scale=5), size)[0] for size in (100, 101)] == [
+        "exact",
+        "nystrom",
+    ]
     solver, why = reason(kernels.RBF(length_scale=5), 400)
     assert (solver, "30 landmarks keep 100% of the kernel's trace" in why) == ("nystrom", True)
     solver, why = reason(kernels.RBF(length_scale=0.05), 400)
@@ -187,7 +262,10 @@ def test_landmarks_approach_the_exact_operator() -> None:
     z = oracles.condition(200, seed=2)[:, :2]
     kernel = kernels.RBF(length_scale=1.0)
     exact = conditional_weights(kernel, z, 0.1, "exact")
-    errors = [float((conditional_weights(kernel, z, 0.1, cclk.Nystrom(m)) - exact).norm()) for m in (10, 40, 160)]
+    errors = [
+        float((conditional_weights(kernel, z, 0.1, cclk.Nystrom(m)) - exact).norm())
+        for m in (10, 40, 160)
+    ]
     assert errors[0] > 3 * errors[1] > 9 * errors[2]
 
 
@@ -196,7 +274,9 @@ def test_what_is_not_positive_definite_is_said() -> None:
     with pytest.warns(cclk.CclkWarning, match="not positive definite here.*clipped to zero"):
         conditional_weights(kernel, oracles.condition(20), 0.1)
     with pytest.warns(cclk.CclkWarning, match="clipped to zero"):
-        conditional_weights(oracles.KERNELS["similarity"][0](), oracles.condition(20), 0.1, "nystrom")
+        conditional_weights(
+            oracles.KERNELS["similarity"][0](), oracles.condition(20), 0.1, "nystrom"
+        )
 
 
 def test_too_small_a_ridge_is_raised_and_said() -> None:
@@ -208,8 +288,12 @@ def test_too_small_a_ridge_is_raised_and_said() -> None:
 
 
 def test_what_no_ridge_can_help_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"cannot be factorised even with ridge .*Standardise its columns"):
-        conditional_weights(kernels.Polynomial(degree=9), torch.tensor([1e30, 1.0, -1e30]).double(), 1e-6, "exact")
+    with pytest.raises(
+        ValueError, match=r"cannot be factorized even with ridge .*Standardize its columns"
+    ):
+        conditional_weights(
+            kernels.Polynomial(degree=9), torch.tensor([1e30, 1.0, -1e30]).double(), 1e-6, "exact"
+        )
 
 
 def test_landmarks_are_spread_over_the_batch() -> None:
@@ -217,7 +301,9 @@ def test_landmarks_are_spread_over_the_batch() -> None:
     z = torch.arange(4.0).double().repeat_interleave(5)
     kernel = kernels.RBF(length_scale=1.0)
     exact = conditional_weights(kernel, z, 0.1, "exact")
-    torch.testing.assert_close(conditional_weights(kernel, z, 0.1, cclk.Nystrom(4)), exact, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        conditional_weights(kernel, z, 0.1, cclk.Nystrom(4)), exact, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_landmarks_tell_how_much_they_keep() -> None:
@@ -243,23 +329,40 @@ def test_weights_have_the_dtype_of_the_condition() -> None:
     assert conditional_weights(kernel, torch.randn(4)).dtype == torch.float32
     assert conditional_weights(kernel, [1, 2, 3]).dtype == torch.float64
     torch.testing.assert_close(
-        conditional_weights(kernel, [1, 2, 3]), conditional_weights(kernel, [1, 2, 3], 0.01, "auto", weights="paper")
+        conditional_weights(kernel, [1, 2, 3]),
+        conditional_weights(kernel, [1, 2, 3], 0.01, "auto", weights="paper"),
     )
 
 
 @pytest.mark.parametrize(
-    ("mode", "counts_own", "dead_below"), [("loo", False, 1e-3), ("paper", True, 1e-6), ("release", False, 1e-6), ("nw", False, 1e-3)]
+    ("mode", "counts_own", "dead_below"),
+    [("loo", False, 1e-3), ("paper", True, 1e-6), ("release", False, 1e-6), ("nw", False, 1e-3)],
 )
 def test_what_is_said_of_the_weights(mode: str, counts_own: bool, dead_below: float) -> None:
-    found = weigh(kernels.RBF(length_scale=1.0), as_condition([1.0, 2.0, 9.0]), 0.01, "auto", mode, torch.float32)
-    assert (found.counts_own, found.dead_below, found.rows(0, 2).dtype) == (counts_own, dead_below, torch.float32)
+    found = weigh(
+        kernels.RBF(length_scale=1.0),
+        as_condition([1.0, 2.0, 9.0]),
+        0.01,
+        "auto",
+        mode,
+        torch.float32,
+    )
+    assert (found.counts_own, found.dead_below, found.rows(0, 2).dtype) == (
+        counts_own,
+        dead_below,
+        torch.float32,
+    )
     assert found.solver == ("none" if mode == "nw" else "exact")
     assert (found.operator is None) == (mode == "nw")
 
 
 @pytest.mark.parametrize("mode", ["loo", "paper", "release", "nw"])
-@pytest.mark.parametrize("kernel", [kernels.Delta(), kernels.Linear(), kernels.RBF(length_scale=1.0)])
-def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(kernel: kernels.Kernel, mode: str) -> None:
+@pytest.mark.parametrize(
+    "kernel", [kernels.Delta(), kernels.Linear(), kernels.RBF(length_scale=1.0)]
+)
+def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(
+    kernel: kernels.Kernel, mode: str
+) -> None:
     z = as_condition(torch.tensor([0.0, 1.0, 1.0, 2.0, 0.0, 3.0, 1.0]))
     rows = weigh(kernel, z, 0.1, "auto", mode, torch.float64).rows
     whole = rows(0, 7).clone()
@@ -284,7 +387,9 @@ def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(kernel: kernels.Kern
 )
 def test_mistakes_are_named(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        conditional_weights(**({"kernel": kernels.RBF(length_scale=1), "condition": torch.randn(5)} | arguments))  # type: ignore[arg-type]
+        conditional_weights(
+            **({"kernel": kernels.RBF(length_scale=1), "condition": torch.randn(5)} | arguments)
+        )  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="landmarks is 0"):
         cclk.Nystrom(0)
     with pytest.raises(ValueError, match="needs solver='exact'"):

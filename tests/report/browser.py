@@ -12,14 +12,30 @@ from types import TracebackType
 from typing import Any
 
 _FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run", "--mute-audio"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--no-first-run",
+        "--mute-audio",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-extensions",
+        "--disable-default-apps",
+    ),
     "--remote-debugging-pipe",
 ]
 
 
 class Browser:
-    """One page in a browser of its own; notes every request, console message and uncaught error of it."""
+    """One page in a browser of its own; notes every request, console message and uncaught error
+    of it.
+    """
 
     def __init__(self, program: str, profile: Path, seconds: float = 60) -> None:
         self.seconds = seconds
@@ -30,9 +46,21 @@ class Browser:
         self._text = b""
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
-        command = 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"'  # the protocol is spoken on file descriptors 3 and 4
+        command = (  # the protocol is spoken on file descriptors 3 and 4
+            'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"'
+        )
         self._process = subprocess.Popen(
-            ["bash", "-c", command, "sh", str(theirs_in), str(theirs_out), program, *_FLAGS, f"--user-data-dir={profile}"],
+            [
+                "bash",
+                "-c",
+                command,
+                "sh",
+                str(theirs_in),
+                str(theirs_out),
+                program,
+                *_FLAGS,
+                f"--user-data-dir={profile}",
+            ],
             pass_fds=(theirs_in, theirs_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -41,21 +69,34 @@ class Browser:
         os.close(theirs_in), os.close(theirs_out)
         self._session = ""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.send(f"{domain}.enable")
 
     def __enter__(self) -> Browser:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._process.kill()
         self._process.wait()
         os.close(self._in), os.close(self._out)
 
     def window(self, width: int, height: int, *, dark: bool = False) -> None:
         """The size of the window, and whether the system prefers dark pages."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
 
@@ -69,7 +110,9 @@ class Browser:
 
     def ask(self, script: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise AssertionError(f"{script}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
@@ -77,7 +120,9 @@ class Browser:
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the protocol and its answer; events that come before the answer are noted."""
         self._count += 1
-        message = {"id": self._count, "method": method, "params": parameters} | ({"sessionId": self._session} if self._session else {})
+        message = {"id": self._count, "method": method, "params": parameters} | (
+            {"sessionId": self._session} if self._session else {}
+        )
         os.write(self._out, json.dumps(message).encode() + b"\0")
         until, number = time.monotonic() + self.seconds, self._count
         while True:
@@ -109,7 +154,11 @@ class Browser:
             self.requests.append(details["request"]["url"])
         elif event == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(details["exceptionDetails"]))
-        elif event == "Runtime.consoleAPICalled" and details["type"] in ("error", "warning", "assert"):
+        elif event == "Runtime.consoleAPICalled" and details["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.complaints.append(json.dumps(details["args"]))
         elif event == "Log.entryAdded" and details["entry"]["level"] in ("error", "warning"):
             self.complaints.append(json.dumps(details["entry"]))

@@ -1,4 +1,6 @@
-"""The report in a real browser: drawn, without a complaint, and without asking the network for anything."""
+"""The report in a real browser: drawn, without a complaint, and without asking the network for
+anything.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ def table_run() -> RunView:
     features = random.normal(size=(60, 4))
     condition = np.column_stack([features[:, :2], np.arange(60) % 3])
     embedding = embed2d(
-        features, np.arange(60) % 2, condition, classes=["ill", "well"], condition_names=["age", "dose", "site"],
+        features,
+        np.arange(60) % 2,
+        condition,
+        classes=["ill", "well"],
+        condition_names=["age", "dose", "site"],
         categories={"site": ["Bonn", "Lyon", "Oslo"]},
-    )  # fmt: skip
+    )
     return RunView("tabular </script>", embedding=embedding)
 
 
@@ -48,22 +54,44 @@ def test_report_is_drawn_in_silence(browser: Browser, tmp_path: Path) -> None:
     assert browser.ask("[...document.images].every(image => image.naturalWidth > 0)")
     light = browser.ask("getComputedStyle(document.querySelector('.xtick text')).fill")
 
-    browser.ask("(s => { s.value = 1; s.dispatchEvent(new Event('change')); })(document.querySelector('select'))")
+    browser.ask(
+        "(s => { s.value = 1; s.dispatchEvent(new Event('change'));"
+        " })(document.querySelector('select'))"
+    )
     shown = "[...document.querySelectorAll('.cbtitle text')].map(title => title.textContent)"
     assert browser.ask(shown) == ["dose"], "the scale follows the chosen column"
-    browser.ask("(s => { s.value = 2; s.dispatchEvent(new Event('change')); })(document.querySelector('select'))")
-    legend = "[...document.querySelector('select').closest('figure').querySelectorAll('.legendtext')].map(entry => entry.textContent)"
+    browser.ask(
+        "(s => { s.value = 2; s.dispatchEvent(new Event('change'));"
+        " })(document.querySelector('select'))"
+    )
+    legend = (
+        "[...document.querySelector('select').closest('figure').querySelectorAll('.legendtext')].map(entry"
+        " => entry.textContent)"
+    )
     assert browser.ask(legend) == ["Bonn", "Lyon", "Oslo"], "categories have a legend and no scale"
     assert browser.ask(shown) == []
 
     browser.window(400, 800, dark=True)
-    assert browser.ask("new Promise(done => setTimeout(() => done(document.documentElement.scrollWidth), 500))") == 400, (
-        "nothing sticks out"
+    assert (
+        browser.ask(
+            "new Promise(done => setTimeout(() => done(document.documentElement.scrollWidth), 500))"
+        )
+        == 400
+    ), "nothing sticks out"
+    assert browser.ask("getComputedStyle(document.querySelector('.xtick text')).fill") != light, (
+        "figures follow the dark scheme"
     )
-    assert browser.ask("getComputedStyle(document.querySelector('.xtick text')).fill") != light, "figures follow the dark scheme"
-    assert browser.ask("Math.max(...[...document.querySelectorAll('.main-svg')].map(svg => svg.getBoundingClientRect().right))") <= 400
+    assert (
+        browser.ask(
+            "Math.max(...[...document.querySelectorAll('.main-svg')].map(svg =>"
+            " svg.getBoundingClientRect().right))"
+        )
+        <= 400
+    )
 
-    fetched = [address for address in browser.requests if not address.startswith(("data:", "blob:"))]
+    fetched = [
+        address for address in browser.requests if not address.startswith(("data:", "blob:"))
+    ]
     assert fetched == [out.as_uri()]
     assert browser.complaints == []
 
@@ -71,7 +99,10 @@ def test_report_is_drawn_in_silence(browser: Browser, tmp_path: Path) -> None:
 def test_the_watch_sees_complaints_and_requests(browser: Browser, tmp_path: Path) -> None:
     """The test above would fail if the page did what it must not."""
     page = tmp_path / "bad.html"
-    page.write_text("<script>fetch('http://127.0.0.1:9/x').catch(() => 0); console.error('oh'); throw new Error('no')</script>")
+    page.write_text(
+        "<script>fetch('http://127.0.0.1:9/x').catch(() => 0); console.error('oh'); throw new"
+        " Error('no')</script>"
+    )
     browser.open(page.as_uri())
     assert "http://127.0.0.1:9/x" in browser.requests
     assert any("oh" in text for text in browser.complaints)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cclk import data
-from cclk.data.labelled import labelled_dataset
+from cclk import datasets
+from cclk.datasets.labeled import labeled_dataset
 from cclk.report import category_names
 
 SITES = ("Oslo", "Bonn", "Lyon")
@@ -19,7 +19,9 @@ def table(tmp_path: Path) -> Path:
     lines = ["who,age,site,ward,traits,ill,x"]
     for row in range(60):
         site = "" if row % 20 == 7 else SITES[row % 3]
-        lines.append(f"p{row},{row + 0.5},{site},{row % 2}.0,{('hat;bag', 'hat')[row % 2]},{row % 2},{row * 0.1}")
+        lines.append(
+            f"p{row},{row + 0.5},{site},{row % 2}.0,{('hat;bag', 'hat')[row % 2]},{row % 2},{row * 0.1}"
+        )
     path = tmp_path / "people.csv"
     path.write_text("\n".join(lines))
     return path
@@ -27,8 +29,14 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("row_id", [None, "who"])
 def test_of_a_table(table: Path, row_id: str | None) -> None:
-    options = {"features": "x", "condition": ["age", "site", "ward", "traits"], "label": "ill", "missing": "impute", "row_id": row_id}
-    found = data.load(str(table), **options)
+    options = {
+        "features": "x",
+        "condition": ["age", "site", "ward", "traits"],
+        "label": "ill",
+        "missing": "impute",
+        "row_id": row_id,
+    }
+    found = datasets.load(str(table), **options)
     assert category_names(found) == {
         "site": ("Bonn", "Lyon", "Oslo", "missing"),
         "ward": ("0", "1"),
@@ -41,15 +49,27 @@ def test_of_a_table(table: Path, row_id: str | None) -> None:
 def test_of_arrays(tmp_path: Path, kind: str) -> None:
     path, rows = tmp_path / "mine.npz", np.arange(60)
     x, y, sites = rows[:, None] * 0.1, rows % 2, np.array(SITES)[rows % 3].astype(kind)
-    np.savez(path, x=x, y=y, condition=sites, x_test=x[:9], y_test=y[:9], condition_test=np.array(["Aix"] * 9).astype(kind))
-    assert category_names(data.load(str(path))) == {"condition": ("Aix", "Bonn", "Lyon", "Oslo")}
+    np.savez(
+        path,
+        x=x,
+        y=y,
+        condition=sites,
+        x_test=x[:9],
+        y_test=y[:9],
+        condition_test=np.array(["Aix"] * 9).astype(kind),
+    )
+    assert category_names(datasets.load(str(path))) == {
+        "condition": ("Aix", "Bonn", "Lyon", "Oslo")
+    }
 
 
 def test_of_labels() -> None:
-    pictures, labels = np.zeros((40, 1, 4, 4), np.uint8), np.arange(40, dtype=np.uint8) % 2
-    found = labelled_dataset("made up", (pictures, labels), (pictures, labels), classes=("cat", "dog"), holdout=4, seed=0)
+    images, labels = np.zeros((40, 1, 4, 4), np.uint8), np.arange(40, dtype=np.uint8) % 2
+    found = labeled_dataset(
+        "made up", (images, labels), (images, labels), classes=("cat", "dog"), holdout=4, seed=0
+    )
     assert category_names(found) == {"label": ("cat", "dog")}
 
 
 def test_numbers_have_none() -> None:
-    assert category_names(data.load("colordigits")) == {}
+    assert category_names(datasets.load("colordigits")) == {}

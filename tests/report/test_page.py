@@ -15,7 +15,7 @@ import pytest
 from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
 from cclk.evaluation import Evaluation
-from cclk.report import RunView, embed2d, figures, picture_kernel, write_report
+from cclk.report import RunView, embed2d, figures, kernel_figure, write_report
 from cclk.training.settings import load
 
 
@@ -31,7 +31,11 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in ("meta", "link", "img", "br"):
             self.stack.append(tag)
-        self.references += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+        self.references += [
+            value or ""
+            for name, value in attrs
+            if name in ("src", "href", "srcset", "action", "data")
+        ]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.stack.pop() == tag
@@ -71,7 +75,7 @@ def test_everything_is_there_in_order(tmp_path: Path) -> None:
         "by digit",
         "by color",
         "The condition's weights",
-        "Pictures and their two views",
+        "Images and their two views",
         "cclk 0.1.0",
         "cclk report a b",
         "cclk train --preset fair-cclk",
@@ -83,7 +87,9 @@ def test_everything_is_there_in_order(tmp_path: Path) -> None:
         place = words.index(text, place)
     assert len(drawn) == 1 + 4 + 4 + 2, "plane, curves, embeddings, K and W"
     assert all(reference.startswith("data:") for reference in reader.references)
-    assert sum(reference.startswith("data:image/png") for reference in reader.references) == 18, "the same pictures are shown once"
+    assert sum(reference.startswith("data:image/png") for reference in reader.references) == 18, (
+        "the same images are shown once"
+    )
     assert out.stat().st_size < 5.25e6
     assert out.read_text().count("plotly.js v") == 1
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
@@ -95,13 +101,26 @@ def test_figures_are_what_plotly_accepts() -> None:
     assert second.embedding is not None
     assert second.kernel is not None
     table = np.random.default_rng(0).normal(size=(50, 3))
-    other = embed2d(table, np.zeros(50, int), table, classes="a", condition_names=["age", "dose", "x"])
+    other = embed2d(
+        table, np.zeros(50, int), table, classes="a", condition_names=["age", "dose", "x"]
+    )
     sites = embed2d(
-        table, np.zeros(50, int), np.stack([table[:, 0], np.arange(50) % 3], 1), classes="a", condition_names=["age", "site"],
+        table,
+        np.zeros(50, int),
+        np.stack([table[:, 0], np.arange(50) % 3], 1),
+        classes="a",
+        condition_names=["age", "site"],
         categories={"site": ["Bonn", "Lyon", "Oslo"]},
-    )  # fmt: skip
-    drawn = [*figures.planes([first, second]).values(), *figures.curves([first, second]).values(), *figures.kernel(second.kernel)]
-    drawn += [figures.by_label(first.embedding, 2), *(figures.by_condition(e, 2) for e in (first.embedding, other, sites))]
+    )
+    drawn = [
+        *figures.planes([first, second]).values(),
+        *figures.curves([first, second]).values(),
+        *figures.kernel(second.kernel),
+    ]
+    drawn += [
+        figures.by_label(first.embedding, 2),
+        *(figures.by_condition(e, 2) for e in (first.embedding, other, sites)),
+    ]
     drawn += [choice for figure in drawn for choice in figure.get("others", [])]
     for figure in drawn:
         go.Figure({"data": figure["data"], "layout": figure["layout"]})
@@ -110,23 +129,37 @@ def test_figures_are_what_plotly_accepts() -> None:
 
 
 def test_categories_have_names_and_a_legend() -> None:
-    """As one of several columns of the condition too, where a color scale from 0 to 2 would mean nothing."""
+    """As one of several columns of the condition too, where a color scale from 0 to 2 would mean
+    nothing.
+    """
     random = np.random.default_rng(0)
     condition = np.stack([random.uniform(18, 90, 60), random.permutation(60) % 3], axis=1)
     named = {"site": ["Bonn", "Lyon", "Oslo"]}
     for columns, names in ((slice(0, 2), ["age", "site"]), (slice(1, 2), ["site"])):
-        found = embed2d(condition, np.zeros(60), condition[:, columns], classes=["a"], condition_names=names, categories=named)
+        found = embed2d(
+            condition,
+            np.zeros(60),
+            condition[:, columns],
+            classes=["a"],
+            condition_names=names,
+            categories=named,
+        )
         figure = figures.by_condition(found, 1)
-        (sites,) = [choice for choice in (figure, *figure.get("others", [])) if choice["name"] == "site"]
+        (sites,) = [
+            choice for choice in (figure, *figure.get("others", [])) if choice["name"] == "site"
+        ]
         assert [trace["name"] for trace in sites["data"]] == ["Bonn", "Lyon", "Oslo"]
         assert sites["layout"]["showlegend"]
         assert len({trace["marker"]["color"] for trace in sites["data"]}) == 3
         assert not any("colorscale" in trace["marker"] for trace in sites["data"])
     assert (
         "colorscale"
-        in figures.by_condition(embed2d(condition, np.zeros(60), condition, classes=["a"], condition_names=["age", "x"]), 1)["data"][0][
-            "marker"
-        ]
+        in figures.by_condition(
+            embed2d(
+                condition, np.zeros(60), condition, classes=["a"], condition_names=["age", "x"]
+            ),
+            1,
+        )["data"][0]["marker"]
     ), "a number stays on a scale"
 
 
@@ -135,10 +168,19 @@ def test_kernels_of_categories_are_ordered_by_them_and_name_them() -> None:
     condition = np.stack([random.uniform(18, 90, 30), random.permutation(30) % 2], axis=1)
     same = (condition[:, None, 1] == condition[None, :, 1]).astype(float)
     named = {"site": ["Bonn", "Oslo"]}
-    heat, *strip = figures.kernel(picture_kernel(same, same, condition, condition_names=["age", "site"], categories=named))[0]["data"]
-    assert np.array_equal(heat["z"], np.kron(np.eye(2), np.ones((15, 15)))), "one block for each category"
-    assert [(trace["name"], trace["x"]) for trace in strip] == [("Bonn", list(range(15))), ("Oslo", list(range(15, 30)))]
-    layout = figures.kernel(picture_kernel(same, same, condition, condition_names=["age", "site"], categories=named))[0]["layout"]
+    heat, *strip = figures.kernel(
+        kernel_figure(same, same, condition, condition_names=["age", "site"], categories=named)
+    )[0]["data"]
+    assert np.array_equal(heat["z"], np.kron(np.eye(2), np.ones((15, 15)))), (
+        "one block for each category"
+    )
+    assert [(trace["name"], trace["x"]) for trace in strip] == [
+        ("Bonn", list(range(15))),
+        ("Oslo", list(range(15, 30))),
+    ]
+    layout = figures.kernel(
+        kernel_figure(same, same, condition, condition_names=["age", "site"], categories=named)
+    )[0]["layout"]
     assert layout["showlegend"]
     assert layout["legend"]["title"]["text"] == "site"
     assert re.fullmatch(r"age \d+\.?\d*, site Bonn", layout["xaxis"]["ticktext"][0])
@@ -147,7 +189,11 @@ def test_kernels_of_categories_are_ordered_by_them_and_name_them() -> None:
 def test_more_categories_than_colors_share_one() -> None:
     random = np.random.default_rng(0)
     found = embed2d(
-        random.normal(size=(500, 3)), np.arange(500) % 50, np.zeros(500), classes=list(map(str, range(50))), condition_names="z"
+        random.normal(size=(500, 3)),
+        np.arange(500) % 50,
+        np.zeros(500),
+        classes=list(map(str, range(50))),
+        condition_names="z",
     )
     traces = figures.by_label(found, 1)["data"]
     assert [trace["name"] for trace in traces] == [*map(str, range(19)), "31 others"]
@@ -165,7 +211,9 @@ def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
     }
     found = Evaluation(categorical(0.9, 0.5, 0.6))
     runs = [
-        RunView(name, load(overrides={"method": method, "steps": steps, "lr": lr}), evaluation=found)
+        RunView(
+            name, load(overrides={"method": method, "steps": steps, "lr": lr}), evaluation=found
+        )
         for name, (method, steps, lr) in changes.items()
     ]
     words, _, _ = read(write_report(runs, tmp_path / "r.html"))
@@ -174,7 +222,8 @@ def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
     for name in changes:
         assert re.search(rf"Compared with plain, {name} |Compared with {name}, ", header), name
     assert " ".join(header.split()).endswith(
-        "untrained infonce, lr 1e-09, steps 1 plain infonce, lr 0.001, steps 60 default fair-cclk, lr 0.003 recipe fair-cclk, lr 0.2"
+        "untrained infonce, lr 1e-09, steps 1 plain infonce, lr 0.001, steps 60 default fair-cclk,"
+        " lr 0.003 recipe fair-cclk, lr 0.2"
     )
 
 
@@ -186,16 +235,28 @@ def test_learning_rates_have_a_log_axis() -> None:
     found = figures.curves(runs)
     assert found["learning rate"]["layout"]["yaxis"]["type"] == "log"
     assert "type" not in found["loss"]["layout"]["yaxis"]
-    assert [trace["mode"] for trace in found["loss"]["data"]] == ["markers", "lines"], "a single step is visible too"
+    assert [trace["mode"] for trace in found["loss"]["data"]] == [
+        "markers",
+        "lines",
+    ], "a single step is visible too"
 
 
 def test_planes_keep_data_apart() -> None:
     runs = [
-        RunView(name, load(overrides={"dataset": name}), evaluation=Evaluation(evaluation(0.9, 0.5, 0.5)), label="digit", condition="color")
+        RunView(
+            name,
+            load(overrides={"dataset": name}),
+            evaluation=Evaluation(evaluation(0.9, 0.5, 0.5)),
+            label="digit",
+            condition="color",
+        )
         for name in ("colordigits", "colormnist")
     ]
     found = figures.planes(runs)
-    assert [[trace["name"] for trace in figure["data"]] for figure in found.values()] == [["colordigits", "ideal"], ["colormnist", "ideal"]]
+    assert [[trace["name"] for trace in figure["data"]] for figure in found.values()] == [
+        ["colordigits", "ideal"],
+        ["colormnist", "ideal"],
+    ]
     assert list(found) == ["color", "color (colormnist)"]
 
 
@@ -211,11 +272,17 @@ def test_plane_puts_runs_where_they_are() -> None:
 
 def test_no_leak_of_a_category_is_guessing_the_most_frequent_one() -> None:
     found = figures.planes([RunView("several", evaluation=Evaluation(several_columns()))])
-    assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {"age": [0], "site": [0.1]}
+    assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {
+        "age": [0],
+        "site": [0.1],
+    }
 
 
 def test_curves_skip_what_was_not_logged_and_thin_long_ones() -> None:
-    lines = [{"step": step, "loss": float("nan") if step < 3 else step, "note": "hello", "done": True} for step in range(10_000)]
+    lines = [
+        {"step": step, "loss": float("nan") if step < 3 else step, "note": "hello", "done": True}
+        for step in range(10_000)
+    ]
     found = figures.curves([RunView("a", metrics=lines), RunView("b")])
     assert list(found) == ["loss"]
     (trace,) = found["loss"]["data"]
@@ -226,13 +293,22 @@ def test_curves_skip_what_was_not_logged_and_thin_long_ones() -> None:
 def test_nothing_known_of_a_run_is_said_not_hidden(tmp_path: Path) -> None:
     words, _, drawn = read(write_report([RunView("bare")], tmp_path / "r.html"))
     assert drawn == {}
-    for text in ("not evaluated yet", "without settings", "Nothing was logged", "No embedding", "No weights", "No pictures"):
+    for text in (
+        "not evaluated yet",
+        "without settings",
+        "Nothing was logged",
+        "No embedding",
+        "No weights",
+        "No images",
+    ):
         assert text in words, text
 
 
 def test_one_run_of_two_is_not_evaluated(tmp_path: Path) -> None:
     first, second = two_runs()
-    words, _, _ = read(write_report([first, dataclasses.replace(second, evaluation=None)], tmp_path / "r.html"))
+    words, _, _ = read(
+        write_report([first, dataclasses.replace(second, evaluation=None)], tmp_path / "r.html")
+    )
     assert "not evaluated yet" in words
     assert "the features of infonce predict the digit with 92.8" in words
 
@@ -246,7 +322,9 @@ def test_all_text_is_escaped(tmp_path: Path) -> None:
         label=evil,
         condition=evil,
         data=evil,
-        embedding=dataclasses.replace(run.embedding, classes=[evil] * 10, condition_names=[evil] * 3),
+        embedding=dataclasses.replace(
+            run.embedding, classes=[evil] * 10, condition_names=[evil] * 3
+        ),
         settings=load(overrides={"dataset_options": {evil: evil}}),
         command=evil,
         version=evil,
@@ -264,7 +342,9 @@ def test_all_text_is_escaped(tmp_path: Path) -> None:
 def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
     settings = [load(overrides={"steps": steps, "lr": 0.1}) for steps in (2, None)]
     text = write_report([RunView("a", one) for one in settings], tmp_path / "r.html").read_text()
-    rows = re.findall(r'<tr( class="differs")?><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td>', text)
+    rows = re.findall(
+        r'<tr( class="differs")?><th scope="row">([^<]*)</th><td>([^<]*)</td><td>([^<]*)</td>', text
+    )
     assert [row for row in rows if row[0]] == [(' class="differs"', "train.steps", "2", "none")]
     assert rows[0][0], "what differs comes first"
     assert ("", "optim.lr", "0.1", "0.1") in rows
@@ -272,10 +352,16 @@ def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
 
 
 def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
-    words, _, _ = read(write_report([RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))], tmp_path / "r.html"))
+    words, _, _ = read(
+        write_report(
+            [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))], tmp_path / "r.html"
+        )
+    )
     assert "40.0 %" in words
     assert "guessing the most common" in words
-    (figure,) = figures.planes([RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]).values()
+    (figure,) = figures.planes(
+        [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]
+    ).values()
     assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
 
 
@@ -291,7 +377,10 @@ def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
 
 
 def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
-    parts = [dataclasses.replace(several_columns(), leakage={name: several_columns().leakage[name]}) for name in ("age", "site")]
+    parts = [
+        dataclasses.replace(several_columns(), leakage={name: several_columns().leakage[name]})
+        for name in ("age", "site")
+    ]
     runs = [
         RunView("a", evaluation=Evaluation(parts[0]), label="income", condition="age"),
         RunView("b", evaluation=Evaluation(parts[1]), label="smile", condition="site"),
@@ -306,7 +395,12 @@ def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
 
 
 def test_many_runs_stay_small(tmp_path: Path) -> None:
-    runs = [make(f"run {seed}", "infonce" if seed % 2 else "fair-cclk", seed, 0.9, 0.5, 0.5, samples=1500) for seed in range(6)]
+    runs = [
+        make(
+            f"run {seed}", "infonce" if seed % 2 else "fair-cclk", seed, 0.9, 0.5, 0.5, samples=1500
+        )
+        for seed in range(6)
+    ]
     assert write_report(runs, tmp_path / "r.html").stat().st_size < 5.25e6
 
 

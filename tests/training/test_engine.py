@@ -1,4 +1,6 @@
-"""Training: every method runs, a run explains itself, and an interrupted one ends as if it had not been."""
+"""Training: every method runs, a run explains itself, and an interrupted one ends as if it had
+not been.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ from safetensors.torch import load_file
 
 from cclk.cli.main import main
 from cclk.data.dataset import Split
+from cclk.errors import RunError, SettingsError
 from cclk.training import engine, methods
-from cclk.training.files import RunError
 from cclk.training.run import Run, load_dataset
-from cclk.training.settings import METHODS, Settings, SettingsError, load
+from cclk.training.settings import METHODS, Settings, load
 from cclk.training.watch import Embed, Watch
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -35,7 +37,9 @@ def vectors(tmp_path: Path) -> Path:
     random_state = np.random.default_rng(0)
     y = random_state.integers(0, 3, 300)
     nuisance = random_state.normal(size=(300, 1))
-    x = np.concatenate([np.eye(3)[y] * 2, nuisance @ random_state.normal(size=(1, 5))], axis=1) + 0.3 * random_state.normal(size=(300, 8))
+    x = np.concatenate(
+        [np.eye(3)[y] * 2, nuisance @ random_state.normal(size=(1, 5))], axis=1
+    ) + 0.3 * random_state.normal(size=(300, 8))
     path = tmp_path / "table.npz"
     np.savez(path, x=x.astype(np.float32), y=y, condition=nuisance.astype(np.float32))
     return path
@@ -43,9 +47,17 @@ def vectors(tmp_path: Path) -> Path:
 
 def small(data: Path, **overrides: object) -> Settings:
     chosen = {
-        "dataset": str(data), "encoder": "mlp", "encoder_options": {"hidden": [16]}, "augmentation": "vectors", "batch_size": 64,
-        "steps": 12, "log_every": 4, "checkpoint_every": 5, "projection": 8, "clusters": 4,
-    }  # fmt: skip
+        "dataset": str(data),
+        "encoder": "mlp",
+        "encoder_options": {"hidden": [16]},
+        "augmentation": "vectors",
+        "batch_size": 64,
+        "steps": 12,
+        "log_every": 4,
+        "checkpoint_every": 5,
+        "projection": 8,
+        "clusters": 4,
+    }
     return load(overrides=chosen | overrides)
 
 
@@ -59,7 +71,7 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
     lines = run.metrics()
     assert [line["step"] for line in lines] == [4, 8, 12]
     assert all(np.isfinite(line["loss"]) for line in lines)
-    assert ("effective_partners" in lines[0]) == (method in ("weaksup-cclk", "fair-cclk"))
+    assert ("effective_neighbors" in lines[0]) == (method in ("weaksup-cclk", "fair-cclk"))
     features, projections = run.embed(run.dataset.test)
     assert features.shape == (len(run.dataset.test), 16)
     assert projections.shape == (len(run.dataset.test), 8)
@@ -72,14 +84,25 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_with_a_queue(method: str, vectors: Path, tmp_path: Path) -> None:
-    settings = small(vectors, method=method, queue=90, symmetric=method != "infonce", views="cross" if method == "fair-cclk" else "all")
+    settings = small(
+        vectors,
+        method=method,
+        queue=90,
+        symmetric=method != "infonce",
+        views="cross" if method == "fair-cclk" else "all",
+    )
     run = engine.train(settings, tmp_path / "run", quiet=True)
     assert all(np.isfinite(line["loss"]) for line in run.metrics())
     assert run.embed(run.dataset.test)[0].std(dim=0).max() > 0.01
 
 
 @pytest.mark.parametrize(
-    "overrides", [{"sampler": "local"}, {"optimizer": "lars", "lr": 1.0, "scale_lr": True, "warmup": 0.5}, {"kernel": "laplacian"}]
+    "overrides",
+    [
+        {"sampler": "local"},
+        {"optimizer": "lars", "lr": 1.0, "scale_lr": True, "warmup": 0.5},
+        {"kernel": "laplacian"},
+    ],
 )
 def test_other_settings_train(overrides: dict[str, object], vectors: Path, tmp_path: Path) -> None:
     engine.train(small(vectors, **overrides), tmp_path / "run", quiet=True)
@@ -87,16 +110,27 @@ def test_other_settings_train(overrides: dict[str, object], vectors: Path, tmp_p
 
 def test_a_seed_is_a_run(vectors: Path, tmp_path: Path) -> None:
     first, same, other = (
-        engine.train(small(vectors, seed=seed), tmp_path / name, quiet=True) for seed, name in ((3, "a"), (3, "b"), (4, "c"))
+        engine.train(small(vectors, seed=seed), tmp_path / name, quiet=True)
+        for seed, name in ((3, "a"), (3, "b"), (4, "c"))
     )
-    assert all(torch.equal(value, weights(same.folder)[key]) for key, value in weights(first.folder).items())
-    assert any(not torch.equal(value, weights(other.folder)[key]) for key, value in weights(first.folder).items())
+    assert all(
+        torch.equal(value, weights(same.folder)[key])
+        for key, value in weights(first.folder).items()
+    )
+    assert any(
+        not torch.equal(value, weights(other.folder)[key])
+        for key, value in weights(first.folder).items()
+    )
 
 
 @pytest.mark.parametrize("queue", [0, 90])
-def test_bfloat16_is_for_the_way_through_the_network_only(queue: int, vectors: Path, tmp_path: Path) -> None:
+def test_bfloat16_is_for_the_way_through_the_network_only(
+    queue: int, vectors: Path, tmp_path: Path
+) -> None:
     precise, rough = (
-        engine.train(small(vectors, precision=precision, queue=queue), tmp_path / precision, quiet=True)
+        engine.train(
+            small(vectors, precision=precision, queue=queue), tmp_path / precision, quiet=True
+        )
         for precision in ("float32", "bfloat16")
     )
     kept = weights(rough.folder)
@@ -110,7 +144,12 @@ def test_outcomes_are_clusters(tmp_path: Path) -> None:
     random_state = np.random.default_rng(0)
     condition = random_state.integers(0, (2, 3), (300, 2)).astype(np.float32)
     path = tmp_path / "discrete.npz"
-    np.savez(path, x=random_state.normal(size=(300, 8)).astype(np.float32), y=np.arange(300) % 3, condition=condition)
+    np.savez(
+        path,
+        x=random_state.normal(size=(300, 8)).astype(np.float32),
+        y=np.arange(300) % 3,
+        condition=condition,
+    )
     settings = small(path, method="weaksup-infonce", clusters="outcomes", holdout=0)
     dataset = load_dataset(settings)
     built = methods.build(settings, dataset).condition
@@ -133,17 +172,24 @@ def measure(embed: Embed, split: Split) -> dict[str, float]:
     torch.manual_seed(0)
     np.random.seed(0)
     features, projections = embed(split)
-    return {"size": float(features.norm()), "projected": float(projections.norm() + torch.rand(()) + np.random.rand())}
+    return {
+        "size": float(features.norm()),
+        "projected": float(projections.norm() + torch.rand(()) + np.random.rand()),
+    }
 
 
 @pytest.mark.parametrize("encoder", ["mlp", "noisy_encoder:make"])
-def test_a_watch_leaves_no_trace(encoder: str, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bit for bit the same weights, also of a network with dropout, which takes its random numbers where a measurement does."""
+def test_a_watch_leaves_no_trace(
+    encoder: str, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit the same weights, also of a network with dropout, which takes its random
+    numbers where a measurement does.
+    """
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "noisy_encoder.py").write_text(
-        "from torch import nn\n"
-        "def make(channels, hidden):\n"
-        "    return nn.Sequential(nn.Linear(channels, hidden[0]), nn.BatchNorm1d(hidden[0]), nn.Dropout(0.1))\n"
+        "from torch import nn\ndef make(channels, hidden):\n    return"
+        " nn.Sequential(nn.Linear(channels, hidden[0]), nn.BatchNorm1d(hidden[0]),"
+        " nn.Dropout(0.1))\n"
     )
     settings = small(vectors, encoder=encoder)
     split = load_dataset(settings).validation
@@ -152,13 +198,23 @@ def test_a_watch_leaves_no_trace(encoder: str, vectors: Path, tmp_path: Path, mo
     torch.manual_seed(5)
     np.random.seed(5)
     expected = np.random.get_state()[1][:4].tolist()
-    watched = engine.train(settings, tmp_path / "watched", quiet=True, watch=Watch(5, lambda embed: measure(embed, split)))
+    watched = engine.train(
+        settings,
+        tmp_path / "watched",
+        quiet=True,
+        watch=Watch(5, lambda embed: measure(embed, split)),
+    )
     assert np.random.get_state()[1][:4].tolist() == expected
-    assert all(torch.equal(value, weights(watched.folder)[key]) for key, value in weights(plain.folder).items())
+    assert all(
+        torch.equal(value, weights(watched.folder)[key])
+        for key, value in weights(plain.folder).items()
+    )
     lines = {line["step"]: line for line in watched.metrics()}
     assert [step for step, line in lines.items() if "size" in line] == [5, 10, 12]
     assert list(lines) == [4, 5, 8, 10, 12]
-    assert [line["loss"] for line in plain.metrics()] == [lines[step]["loss"] for step in (4, 8, 12)]
+    assert [line["loss"] for line in plain.metrics()] == [
+        lines[step]["loss"] for step in (4, 8, 12)
+    ]
     # The last look is at the weights that are kept, in evaluation mode.
     assert lines[12]["size"] == float(watched.embed(split)[0].norm())
     assert lines[5]["size"] != lines[10]["size"]
@@ -172,33 +228,73 @@ def test_a_watch_goes_on_with_the_run(vectors: Path, tmp_path: Path) -> None:
     cut = engine.train(settings, tmp_path / "cut", quiet=True, watch=watch)
     sorted((cut.folder / "checkpoints").iterdir())[-1].unlink()  # step 12; 10 is left
     engine.resume(cut.folder, quiet=True, watch=watch)
-    shown = [[{key: line.get(key) for key in ("step", "loss", "size", "projected")} for line in run.metrics()] for run in (whole, cut)]
+    shown = [
+        [
+            {key: line.get(key) for key in ("step", "loss", "size", "projected")}
+            for line in run.metrics()
+        ]
+        for run in (whole, cut)
+    ]
     assert shown[0] == shown[1]
 
 
 def test_a_watch_is_told_what_is_wrong(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every is 0"):
         Watch(0, lambda embed: {})
-    with pytest.raises(ValueError, match="the watch measures 'loss', which is in the metrics already"):
-        engine.train(small(vectors), tmp_path / "run", quiet=True, watch=Watch(3, lambda embed: {"loss": 0.0}))
+    with pytest.raises(
+        ValueError, match="the watch measures 'loss', which is in the metrics already"
+    ):
+        engine.train(
+            small(vectors),
+            tmp_path / "run",
+            quiet=True,
+            watch=Watch(3, lambda embed: {"loss": 0.0}),
+        )
 
 
 def start(data: Path, folder: Path, steps: int, queue: int) -> subprocess.Popen[str]:
     arguments = [
-        "--dataset", str(data), "--encoder", "mlp", "--encoder-options", "{ hidden = [16] }", "--augmentation", "vectors",
-        "--batch-size", "64", "--steps", str(steps), "--log-every", "7", "--checkpoint-every", "10", "--projection", "8",
-        "--queue", str(queue), "--out", str(folder),
-    ]  # fmt: skip
+        "--dataset",
+        str(data),
+        "--encoder",
+        "mlp",
+        "--encoder-options",
+        "{ hidden = [16] }",
+        "--augmentation",
+        "vectors",
+        "--batch-size",
+        "64",
+        "--steps",
+        str(steps),
+        "--log-every",
+        "7",
+        "--checkpoint-every",
+        "10",
+        "--projection",
+        "8",
+        "--queue",
+        str(queue),
+        "--out",
+        str(folder),
+    ]
     command = [sys.executable, "-m", "cclk", "train", *arguments]
     return subprocess.Popen(command, env=ONE_THREAD, stderr=subprocess.PIPE, text=True)
 
 
 def resume(folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "cclk", "train", "--resume", "--quiet", "--out", str(folder)], env=ONE_THREAD, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "cclk", "train", "--resume", "--quiet", "--out", str(folder)],
+        env=ONE_THREAD,
+        check=True,
+    )
 
 
-@pytest.mark.parametrize(("how", "queue"), [(signal.SIGKILL, 90), (signal.SIGTERM, 0), (signal.SIGINT, 0)])
-def test_an_interrupted_run_ends_the_same(how: signal.Signals, queue: int, vectors: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "queue"), [(signal.SIGKILL, 90), (signal.SIGTERM, 0), (signal.SIGINT, 0)]
+)
+def test_an_interrupted_run_ends_the_same(
+    how: signal.Signals, queue: int, vectors: Path, tmp_path: Path
+) -> None:
     steps = 600 if queue else 1000
     settings = small(vectors, steps=steps, log_every=7, checkpoint_every=10, queue=queue)
     whole = engine.train(settings, tmp_path / "whole", quiet=True)
@@ -219,7 +315,9 @@ def test_an_interrupted_run_ends_the_same(how: signal.Signals, queue: int, vecto
         assert process.returncode == 128 + how
         assert f"go on with: cclk train --resume --out {folder}" in said
     resume(folder)
-    assert all(torch.equal(value, weights(folder)[key]) for key, value in weights(whole.folder).items())
+    assert all(
+        torch.equal(value, weights(folder)[key]) for key, value in weights(whole.folder).items()
+    )
     kept = [{key: line[key] for key in ("step", "loss", "lr")} for line in Run(folder).metrics()]
     assert kept == [{key: line[key] for key in ("step", "loss", "lr")} for line in whole.metrics()]
 
@@ -235,12 +333,16 @@ def test_a_finished_run_is_not_overwritten(vectors: Path, tmp_path: Path) -> Non
 
 def test_a_rejected_run_leaves_its_folder_free(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown encoder"):
-        engine.train(small(vectors, encoder="vgg", encoder_options={}), tmp_path / "run", quiet=True)
+        engine.train(
+            small(vectors, encoder="vgg", encoder_options={}), tmp_path / "run", quiet=True
+        )
     engine.train(small(vectors), tmp_path / "run", quiet=True)
 
 
 @pytest.mark.parametrize("how", ["data", "encoder", "first step", "stopped"])
-def test_a_run_that_does_not_begin_leaves_nothing(how: str, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_does_not_begin_leaves_nothing(
+    how: str, vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither the folder nor the parents that were made for it; what was there before stays."""
 
     def stop(*_: object) -> None:
@@ -265,7 +367,9 @@ def test_a_run_that_does_not_begin_leaves_nothing(how: str, vectors: Path, tmp_p
         assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_run_that_has_begun_is_kept(vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_has_begun_is_kept(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     step = engine.Training.step
 
     def fails_later(self: engine.Training, number: int) -> torch.Tensor:
@@ -285,24 +389,52 @@ def test_a_run_that_has_begun_is_kept(vectors: Path, tmp_path: Path, monkeypatch
 def test_arrays_without_a_condition(method: str, queue: int, vectors: Path, tmp_path: Path) -> None:
     with np.load(vectors) as arrays:
         np.savez(tmp_path / "plain.npz", x=arrays["x"], y=arrays["y"])
-    run = engine.train(small(tmp_path / "plain.npz", method=method, queue=queue), tmp_path / "run", quiet=True)
+    run = engine.train(
+        small(tmp_path / "plain.npz", method=method, queue=queue), tmp_path / "run", quiet=True
+    )
     assert run.dataset.columns == ()
     assert all(np.isfinite(line["loss"]) for line in run.metrics())
-    with pytest.raises(SettingsError, match="weaksup-infonce needs a condition: add an array `condition`"):
+    with pytest.raises(
+        SettingsError, match="weaksup-infonce needs a condition: add an array `condition`"
+    ):
         load_dataset(small(tmp_path / "plain.npz", method="weaksup-infonce"))
 
 
 @pytest.mark.parametrize("queue", ["0", "100"])
 def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
-    """Same rows, same views, same keys, joined loss: without batch statistics only the order of float32 sums differs."""
+    """Same rows, same views, same keys, joined loss: without batch statistics only the order of
+    float32 sums differs.
+    """
     chosen = {
-        "method": "fair-cclk", "head": "none", "batch_size": "63", "steps": "8", "log_every": "1", "weights": "nw", "queue": queue,
-    }  # fmt: skip
+        "method": "fair-cclk",
+        "head": "none",
+        "batch_size": "63",
+        "steps": "8",
+        "log_every": "1",
+        "weights": "nw",
+        "queue": queue,
+    }
     alone = engine.train(load(overrides=chosen), tmp_path / "one", quiet=True)
-    options = [word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)]
-    command = [sys.executable, "-m", "cclk", "train", *options, "--devices", "2", "--quiet", "--out", str(tmp_path / "two")]
+    options = [
+        word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "cclk",
+        "train",
+        *options,
+        "--devices",
+        "2",
+        "--quiet",
+        "--out",
+        str(tmp_path / "two"),
+    ]
     subprocess.run(command, env=ONE_THREAD, check=True, timeout=120)
-    losses = [[line["loss"] for line in Run(folder).metrics()] for folder in (alone.folder, tmp_path / "two")]
+    losses = [
+        [line["loss"] for line in Run(folder).metrics()]
+        for folder in (alone.folder, tmp_path / "two")
+    ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
@@ -312,12 +444,25 @@ def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -
     path.write_text(path.read_text().replace('"steps": 10', '"steps": 40'))
     (tmp_path / "run" / "encoder.safetensors").unlink()
     before = sorted((tmp_path / "run" / "checkpoints").iterdir())
-    # No file may grow beyond a few KiB: what the process meets is what a full disk gives, a write that fails.
+    # No file may grow beyond a few KiB: what the process meets is what a full disk gives, a write
+    # that fails.
     done = subprocess.run(
-        [sys.executable, "-m", "cclk", "train", "--resume", "--quiet", "--out", str(tmp_path / "run")],
-        env=ONE_THREAD, capture_output=True, text=True, check=False,
+        [
+            sys.executable,
+            "-m",
+            "cclk",
+            "train",
+            "--resume",
+            "--quiet",
+            "--out",
+            str(tmp_path / "run"),
+        ],
+        env=ONE_THREAD,
+        capture_output=True,
+        text=True,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1, done.stderr
     assert "could not be written" in done.stderr
@@ -330,7 +475,9 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
     run = engine.train(small(vectors), tmp_path / "run", quiet=True)
     newest = sorted((run.folder / "checkpoints").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:200])
-    with pytest.raises(RunError, match=r"is damaged.*delete it to go on from the checkpoint before"):
+    with pytest.raises(
+        RunError, match=r"is damaged.*delete it to go on from the checkpoint before"
+    ):
         engine.resume(run.folder, quiet=True)
     (run.folder / "encoder.safetensors").write_bytes(b"nothing")
     with pytest.raises(RunError, match=r"encoder\.safetensors is damaged"):
@@ -348,7 +495,10 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         (["train", "--dataset", "imagenet"], "no dataset 'imagenet'"),
         (["train", "--encoder", "vgg"], "unknown encoder 'vgg'"),
         (["train", "--batch-size", "5000"], "at most 1200"),
-        (["train", "--sampler", "local", "--batch-size", "250"], "train.group is 16: it must divide train.batch_size, 250"),
+        (
+            ["train", "--sampler", "local", "--batch-size", "250"],
+            "train.group is 16: it must divide train.batch_size, 250",
+        ),
         (["train", "--sampler", "clusters"], "fair-cclk has none"),
         (["train", "--resume"], "--resume needs --out"),
         (["train", "--resume", "--out", "nowhere"], "no settings.json in nowhere"),
@@ -361,9 +511,13 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         (["demo", "--seeds", "0"], "--seeds is 0"),
         (["train", "--seed", "18446744073709551615"], "seed: input should be less than"),
     ],
-)  # fmt: skip
+)
 def test_the_command_line_says_one_line(
-    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
@@ -388,12 +542,33 @@ def test_settings_by_section_and_name(vectors: Path, tmp_path: Path) -> None:
         "--out",
         str(tmp_path / "run"),
     ]
-    assert main(["train", *common, "--loss.ridge", "0.5", "--train.batch-size=32", "--optim.lr", "1e-4", "--model.projection=8"]) == 0
+    assert (
+        main(
+            [
+                "train",
+                *common,
+                "--loss.ridge",
+                "0.5",
+                "--train.batch-size=32",
+                "--optim.lr",
+                "1e-4",
+                "--model.projection=8",
+            ]
+        )
+        == 0
+    )
     settings = Run(tmp_path / "run").settings
-    assert (settings.loss.ridge, settings.train.batch_size, settings.optim.lr, settings.model.projection) == (0.5, 32, 1e-4, 8)
+    assert (
+        settings.loss.ridge,
+        settings.train.batch_size,
+        settings.optim.lr,
+        settings.model.projection,
+    ) == (0.5, 32, 1e-4, 8)
 
 
-def test_from_training_to_report(vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_training_to_report(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for method in ("infonce", "fair-cclk"):
         engine.train(small(vectors, method=method), tmp_path / method, quiet=True)
@@ -401,7 +576,10 @@ def test_from_training_to_report(vectors: Path, tmp_path: Path, monkeypatch: pyt
     found = json.loads((tmp_path / "fair-cclk" / "evaluation.json").read_text())
     for part in ("encoder", "projection"):
         assert 0 <= found[part]["accuracy"]["linear"]["value"] <= 1
-        assert found[part]["leakage"]["linear"]["r2"]["low"] <= found[part]["leakage"]["linear"]["r2"]["value"]
+        assert (
+            found[part]["leakage"]["linear"]["r2"]["low"]
+            <= found[part]["leakage"]["linear"]["r2"]["value"]
+        )
     assert main(["report", "infonce", "fair-cclk", "--out", "page.html", "--quiet"]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "fair-cclk" in page
@@ -409,7 +587,9 @@ def test_from_training_to_report(vectors: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_data_that_changed_are_not_taken_for_the_same(vectors: Path, tmp_path: Path) -> None:
-    """Rows in another order are split another way: what was trained on would be measured as if it were new."""
+    """Rows in another order are split another way: what was trained on would be measured as if
+    it were new.
+    """
     run = engine.train(small(vectors), tmp_path / "run", quiet=True)
     assert Run(run.folder).dataset.train.y.equal(run.dataset.train.y)
     with np.load(vectors) as stored:
@@ -425,14 +605,27 @@ def test_data_that_changed_are_not_taken_for_the_same(vectors: Path, tmp_path: P
 
 def test_equal_runs_are_equal_files(vectors: Path, tmp_path: Path) -> None:
     """In processes of their own, whose hash maps have other orders."""
-    files = ("run/encoder.safetensors", "run/export.safetensors", "run/export.onnx", "run/export.pt2", "features.npz", "features.parquet")
+    files = (
+        "run/encoder.safetensors",
+        "run/export.safetensors",
+        "run/export.onnx",
+        "run/export.pt2",
+        "features.npz",
+        "features.parquet",
+    )
     found = []
     for seed in ("1", "2"):
         folder = tmp_path / seed
         folder.mkdir()
-        code = "import sys; from cclk.cli.main import main; sys.exit(any(main(line.split()) for line in sys.argv[1:]))"
+        code = (
+            "import sys; from cclk.cli.main import main; sys.exit(any(main(line.split()) for line"
+            " in sys.argv[1:]))"
+        )
         commands = [
-            f"train --dataset {vectors} --encoder mlp --augmentation vectors --batch-size 64 --steps 2 --out run",
+            (
+                f"train --dataset {vectors} --encoder mlp --augmentation vectors --batch-size 64"
+                " --steps 2 --out run"
+            ),
             *(f"export run --format {form}" for form in ("safetensors", "onnx", "torch")),
             *(f"embed run {vectors} --out features.{form}" for form in ("npz", "parquet")),
         ]
@@ -440,5 +633,7 @@ def test_equal_runs_are_equal_files(vectors: Path, tmp_path: Path) -> None:
             [sys.executable, "-c", code, *(f"{command} --quiet" for command in commands)],
             cwd=folder, env=ONE_THREAD | {"PYTHONHASHSEED": seed}, check=True,
         )  # fmt: skip
-        found.append({name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files})
+        found.append(
+            {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files}
+        )
     assert found[0] == found[1]

@@ -1,4 +1,6 @@
-"""Samples that are not in memory: read ahead in a thread, with the same result as from memory, and nothing left behind."""
+"""Samples that are not in memory: read ahead in a thread, with the same result as from memory,
+and nothing left behind.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from torch import Tensor
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
-from cclk.data.streamed import StreamedPictures
+from cclk.data.streamed import StreamedImages
 from cclk.training import engine
 from cclk.training.loading import Loader
 from cclk.training.settings import load
@@ -49,7 +51,9 @@ def loader(x: Any, total: int = 4) -> Loader:
 
 
 def readers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("cclk-loader")]
+    return [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("cclk-loader")
+    ]
 
 
 def test_tensors_are_read_when_asked_for() -> None:
@@ -70,7 +74,12 @@ def test_the_next_step_is_read_meanwhile() -> None:
     x.gate.set()
     for step in (1, 2, 3):
         assert made.load(step).tolist() == [20 * step, 20 * step + 10]
-    assert [read for read, _ in x.reads] == [[0, 1], [2, 3], [4, 5], [6, 7]]  # each once, and none beyond the last step
+    assert [read for read, _ in x.reads] == [
+        [0, 1],
+        [2, 3],
+        [4, 5],
+        [6, 7],
+    ]  # each once, and none beyond the last step
     assert all(name.startswith("cclk-loader") for _, name in x.reads)
     assert made.load(0).tolist() == [0, 10]  # any step may be asked for
     made.close()
@@ -88,25 +97,29 @@ def test_an_error_surfaces_as_itself() -> None:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Dataset:
-    """Sixty-four pictures of noise, in files."""
+def images(tmp_path: Path) -> Dataset:
+    """Sixty-four images of noise, in files."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (64, 3, 32, 32), generator=generator, dtype=torch.uint8)
     paths = [tmp_path / f"{row}.png" for row in range(64)]
-    for path, picture in zip(paths, x, strict=True):
-        Image.fromarray(picture.permute(1, 2, 0).numpy()).save(path)
-    streamed = StreamedPictures(paths, 32, cache_dir=tmp_path)
+    for path, image in zip(paths, x, strict=True):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    streamed = StreamedImages(paths, 32, cache_dir=tmp_path)
     split = Split(streamed, torch.arange(64) % 2, torch.rand(64, 1, generator=generator))
-    return Dataset("pictures", split, split, split, ("0", "1"), (Column("z"),), "")
+    return Dataset("images", split, split, split, ("0", "1"), (Column("z"),), "")
 
 
 def in_memory(dataset: Dataset) -> Dataset:
     return replace(dataset, train=replace(dataset.train, x=dataset.train.x[torch.arange(64)]))
 
 
-def test_files_train_as_memory_does(pictures: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = load(overrides={"batch_size": 16, "steps": 6, "sampler": "local", "group": 4, "log_every": 2})
-    for name, dataset in (("streamed", pictures), ("memory", in_memory(pictures))):
+def test_files_train_as_memory_does(
+    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load(
+        overrides={"batch_size": 16, "steps": 6, "sampler": "local", "group": 4, "log_every": 2}
+    )
+    for name, dataset in (("streamed", images), ("memory", in_memory(images))):
         monkeypatch.setattr(engine, "load_dataset", lambda settings, dataset=dataset: dataset)
         engine.train(settings, tmp_path / name, quiet=True)
         assert readers() == []
@@ -114,9 +127,11 @@ def test_files_train_as_memory_does(pictures: Dataset, tmp_path: Path, monkeypat
     assert all(torch.equal(value, stored[1][key]) for key, value in stored[0].items())
 
 
-def test_ctrl_c_and_errors_leave_no_reader(pictures: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_and_errors_leave_no_reader(
+    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = load(overrides={"batch_size": 16, "steps": 50})
-    monkeypatch.setattr(engine, "load_dataset", lambda settings: pictures)
+    monkeypatch.setattr(engine, "load_dataset", lambda settings: images)
     training = engine.Training(settings, tmp_path, quiet=True)
     (tmp_path / "checkpoints").mkdir()
     step = training.step

@@ -9,9 +9,10 @@ import torch
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
+from cclk.errors import SettingsError
 from cclk.training import methods
 from cclk.training.network import network_for
-from cclk.training.settings import METHODS, SettingsError, load
+from cclk.training.settings import METHODS, load
 
 
 @pytest.fixture
@@ -35,7 +36,16 @@ def mixed() -> Dataset:
 
 
 def settings(method: str = "fair-cclk", **more: object):  # type: ignore[no-untyped-def]
-    return load(overrides={"method": method, "encoder": "mlp", "augmentation": "vectors", "batch_size": 40, "clusters": 4, **more})
+    return load(
+        overrides={
+            "method": method,
+            "encoder": "mlp",
+            "augmentation": "vectors",
+            "batch_size": 40,
+            "clusters": 4,
+            **more,
+        }
+    )
 
 
 def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Dataset) -> None:
@@ -48,7 +58,9 @@ def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Da
     distance = (rows[:, None, 0] - rows[None, :, 0]).double()
     alike = torch.exp(-(distance**2) / (2 * age.length_scale_**2))  # type: ignore[attr-defined]
     alike *= rows[:, None, 1] == rows[None, :, 1]
-    alike *= torch.exp(-torch.cdist(rows[:, 2:].double(), rows[:, 2:].double()) / traits.length_scale_)  # type: ignore[attr-defined]
+    alike *= torch.exp(
+        -torch.cdist(rows[:, 2:].double(), rows[:, 2:].double()) / traits.length_scale_
+    )  # type: ignore[attr-defined]
     torch.testing.assert_close(built.kernel(batch).double(), alike, atol=1e-5, rtol=1e-5)
     assert repr(site) == "Delta('site')"
     assert "slice" not in repr(built.kernel)
@@ -67,16 +79,22 @@ def test_users_see_the_names_of_columns(method: str, mixed: Dataset) -> None:
 
 
 def test_a_kernel_of_distances_is_not_for_names(mixed: Dataset) -> None:
-    with pytest.raises(SettingsError, match="the kernel rbf needs numbers, but condition site holds categories: choose delta, or auto"):
+    with pytest.raises(
+        SettingsError,
+        match=(
+            "the kernel rbf needs numbers, but condition site holds categories: choose delta, or"
+            " auto"
+        ),
+    ):
         methods.build(settings(kernel="rbf"), mixed)
 
 
-def test_only_numbers_are_standardised(mixed: Dataset) -> None:
+def test_only_numbers_are_standardized(mixed: Dataset) -> None:
     scaled = methods.standardized(settings(), mixed).values
     assert float(scaled[:, 0].mean().abs()) < 1e-5
     assert float(scaled[:, 0].std()) == pytest.approx(1)
     assert torch.equal(scaled[:, 1:], mixed.train.condition[:, 1:])
-    tenfold = methods.standardized(settings(condition_scale=10, standardise=False), mixed).values
+    tenfold = methods.standardized(settings(condition_scale=10, standardize=False), mixed).values
     torch.testing.assert_close(tenfold[:, 0], 10 * mixed.train.condition[:, 0])
     assert torch.equal(tenfold[:, 1], mixed.train.condition[:, 1])
     assert torch.equal(tenfold[:, 2:], 10 * mixed.train.condition[:, 2:])
@@ -91,14 +109,16 @@ def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> None:
-    built = methods.build(settings(method, sampler="local" if method == "fair-cclk" else "auto", group=8), mixed)
+    built = methods.build(
+        settings(method, sampler="local" if method == "fair-cclk" else "auto", group=8), mixed
+    )
     rows = built.sampler.batch(0)
     x, y = torch.randn(2, len(rows), 8, generator=torch.Generator().manual_seed(0))
     value = built.loss(x, y, None if built.condition is None else built.condition.rows(rows))
     assert value.isfinite()
 
 
-def test_vectors_meet_the_encoder_standardised_and_the_scale_is_kept(mixed: Dataset) -> None:
+def test_vectors_meet_the_encoder_standardized_and_the_scale_is_kept(mixed: Dataset) -> None:
     network = network_for(settings(), mixed)
     inputs = network.inputs(mixed.train.x)
     torch.testing.assert_close(inputs.mean(dim=0), torch.zeros(4), atol=1e-5, rtol=0)
@@ -112,11 +132,16 @@ def test_vectors_meet_the_encoder_standardised_and_the_scale_is_kept(mixed: Data
 def test_a_constant_column_is_not_blown_up(mixed: Dataset) -> None:
     network = network_for(settings(), mixed)
     network.inputs.fit(torch.full((1000, 4), 0.1))
-    torch.testing.assert_close(network.inputs(torch.full((1, 4), 0.11)), torch.full((1, 4), 0.01), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        network.inputs(torch.full((1, 4), 0.11)), torch.full((1, 4), 0.01), atol=1e-6, rtol=0
+    )
 
 
 def test_columns_describe_every_value(mixed: Dataset) -> None:
     assert mixed.condition_names == ("age", "site", "t1", "t2", "t3")
     assert mixed.condition_kind == "mixed"
-    with pytest.raises(ValueError, match="mixed: the condition has 5 values in each row, but its columns describe 4"):
+    with pytest.raises(
+        ValueError,
+        match="mixed: the condition has 5 values in each row, but its columns describe 4",
+    ):
         dataclasses.replace(mixed, columns=(Column("age", width=4),))

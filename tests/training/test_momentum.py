@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from cclk.condition import Condition
+from cclk.errors import CclkWarning, SettingsError
 from cclk.functional import fair_cclk
-from cclk.notices import CclkWarning
 from cclk.training import engine
-from cclk.training.settings import Settings, SettingsError, load
+from cclk.training.settings import Settings, load
 
 
 @pytest.fixture
@@ -30,9 +30,18 @@ def vectors(tmp_path: Path) -> Path:
 
 def small(data: Path, **overrides: object) -> Settings:
     chosen = {
-        "dataset": str(data), "encoder": "mlp", "encoder_options": {"hidden": [8]}, "head": "none", "augmentation": "vectors",
-        "batch_size": 20, "steps": 30, "queue": 50, "ema": 0.9, "holdout": 0, "log_every": 1,
-    }  # fmt: skip
+        "dataset": str(data),
+        "encoder": "mlp",
+        "encoder_options": {"hidden": [8]},
+        "head": "none",
+        "augmentation": "vectors",
+        "batch_size": 20,
+        "steps": 30,
+        "queue": 50,
+        "ema": 0.9,
+        "holdout": 0,
+        "log_every": 1,
+    }
     return load(overrides=chosen | overrides)
 
 
@@ -43,7 +52,13 @@ class Seen:
         self.training, self.calls, self.loss = training, [], training.method.loss.forward
         training.method.loss.forward = self  # type: ignore[method-assign, assignment]
 
-    def __call__(self, x: Tensor, y: Tensor, condition: Condition | None, support: tuple[Tensor, Condition | None] | None) -> Tensor:
+    def __call__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        condition: Condition | None,
+        support: tuple[Tensor, Condition | None] | None,
+    ) -> Tensor:
         self.calls.append((x, y, condition, support))
         value: Tensor = self.loss(x, y, condition, support)
         return value
@@ -54,7 +69,9 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
     momentum, seen = training.momentum, Seen(training)
     assert momentum is not None
     assert training.method.condition is not None
-    followed = {name: value.detach().clone() for name, value in training.plain_network.named_parameters()}
+    followed = {
+        name: value.detach().clone() for name, value in training.plain_network.named_parameters()
+    }
     kept: list[tuple[int, Tensor]] = []  # row and key, oldest first
     for step in range(30):
         loss = training.step(step)
@@ -69,23 +86,36 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
             torch.testing.assert_close(key_of_two, two.detach())
             torch.testing.assert_close(key_of_one, one.detach())
         assert torch.equal(condition.values, training.method.condition.rows(rows).values)
-        options = {"kernel": training.method.kernel, "temperature": 0.1, "views": "all", "support": support}
+        options = {
+            "kernel": training.method.kernel,
+            "temperature": 0.1,
+            "views": "all",
+            "support": support,
+        }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CclkWarning)
-            ways = [fair_cclk(x.detach(), y, condition, **options) for x, y in ((one, key_of_two), (two, key_of_one))]
+            ways = [
+                fair_cclk(x.detach(), y, condition, **options)
+                for x, y in ((one, key_of_two), (two, key_of_one))
+            ]
         torch.testing.assert_close(loss, (ways[0] + ways[1]) / 2)
         assert again is condition
         assert same is support
         others = [(row, key) for row, key in kept if row not in rows.tolist()]
         if others:
             assert torch.equal(support[0], torch.stack([key for _, key in others]))
-            assert torch.equal(support[1].values, training.method.condition.rows(torch.tensor([row for row, _ in others])).values)
+            assert torch.equal(
+                support[1].values,
+                training.method.condition.rows(torch.tensor([row for row, _ in others])).values,
+            )
         else:
             assert support is None
         kept = (kept + list(zip(rows.tolist(), key_of_two, strict=True)))[-50:]
         for name, value in training.plain_network.named_parameters():
             followed[name] = 0.9 * followed[name] + 0.1 * value.detach()
-    assert any(len(call[3][0]) < 50 for call in seen.calls[10:]), "some batch should have met itself in the queue"
+    assert any(len(call[3][0]) < 50 for call in seen.calls[10:]), (
+        "some batch should have met itself in the queue"
+    )
     for name, value in momentum.follower.named_parameters():
         torch.testing.assert_close(value, followed[name])
         assert value.grad is None
@@ -108,24 +138,33 @@ def test_embeddings_are_their_own_condition(vectors: Path, tmp_path: Path) -> No
 
 
 def test_the_bandwidth_counts_on_the_queue(vectors: Path, tmp_path: Path) -> None:
-    """Fitted for batch and queue: narrower than for the batch alone, and the median anchor has its partners once the queue is full."""
+    """Fitted for batch and queue: narrower than for the batch alone, and the median anchor has
+    its neighbors once the queue is full.
+    """
     scale = {}
     for queue in (0, 150):
-        training = engine.Training(small(vectors, queue=queue, weights="nw", partners=4.0), tmp_path, quiet=True)
+        training = engine.Training(
+            small(vectors, queue=queue, weights="nw", neighbors=4.0), tmp_path, quiet=True
+        )
         assert training.method.kernel is not None
         scale[queue] = next(iter(training.method.kernel.state_dict().values()))
     assert scale[150] < 0.5 * scale[0]
-    run = engine.train(small(vectors, queue=150, weights="nw", partners=4.0), tmp_path / "run", quiet=True)
-    partners = [line["effective_partners"] for line in run.metrics()]
-    assert np.mean(partners[12:]) == pytest.approx(4.0, rel=0.25)
-    assert partners[0] < 2.5
+    run = engine.train(
+        small(vectors, queue=150, weights="nw", neighbors=4.0), tmp_path / "run", quiet=True
+    )
+    neighbors = [line["effective_neighbors"] for line in run.metrics()]
+    assert np.mean(neighbors[12:]) == pytest.approx(4.0, rel=0.25)
+    assert neighbors[0] < 2.5
 
 
 @pytest.mark.parametrize("left", ["step-000000002.ckpt", "step-000000009.ckpt"])
 def test_a_queue_goes_on_with_the_run(left: str, vectors: Path, tmp_path: Path) -> None:
     """From a queue half full, and from a full one."""
     settings = small(vectors, steps=12, head="linear-bn")
-    whole, cut = engine.train(settings, tmp_path / "whole", quiet=True), engine.Training(settings, tmp_path / "cut", quiet=True)
+    whole, cut = (
+        engine.train(settings, tmp_path / "whole", quiet=True),
+        engine.Training(settings, tmp_path / "cut", quiet=True),
+    )
     (tmp_path / "cut" / "checkpoints").mkdir(parents=True)
     shutil.copy(whole.folder / "settings.json", tmp_path / "cut")
     for step in range(int(left[5:14])):
@@ -146,6 +185,10 @@ def test_a_checkpoint_without_its_queue_is_refused(vectors: Path, tmp_path: Path
 
 def test_a_queue_longer_than_the_data_is_refused(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        SettingsError, match=r"train\.queue is 190, but table has 170 training rows: beside a batch of 20, choose at most 150"
+        SettingsError,
+        match=(
+            r"train\.queue is 190, but table has 170 training rows: beside a batch of 20, choose at"
+            r" most 150"
+        ),
     ):
         engine.train(small(vectors, queue=190), tmp_path / "run", quiet=True)

@@ -1,4 +1,4 @@
-"""LARS against a plain loop, the optimisers by name, the learning rate."""
+"""LARS against a plain loop, the optimizers by name, the learning rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from cclk.training.optim import LARS, OPTIMIZERS, build_optimizer, learning_rate
 
 def network() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 5))
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 5)
+    )
 
 
 def loss(module: nn.Module, step: int) -> Tensor:
@@ -44,9 +46,14 @@ def test_lars_equals_the_loop() -> None:
             trust, decay = 1.0, 0.0
             if parameter.dim() > 1:
                 decay = 1e-2
-                trust = 1e-3 * math.sqrt(float((weight**2).sum())) / (
-                    math.sqrt(float((gradient**2).sum())) + decay * math.sqrt(float((weight**2).sum()))
-                )  # fmt: skip
+                trust = (
+                    1e-3
+                    * math.sqrt(float((weight**2).sum()))
+                    / (
+                        math.sqrt(float((gradient**2).sum()))
+                        + decay * math.sqrt(float((weight**2).sum()))
+                    )
+                )
             buffer.mul_(0.9).add_(lr * trust * (gradient + decay * weight))
             parameter.data.copy_(weight - buffer)
         for found, wanted in zip(module.parameters(), oracle.parameters(), strict=True):
@@ -110,7 +117,10 @@ def test_every_optimizer_learns_and_continues_bit_for_bit(name: str) -> None:
     resumed = build_optimizer(name, other, lr=0.7, weight_decay=0.5)
     resumed.load_state_dict(saved[1])
     train(other, resumed, range(10, 20))
-    assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), other.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(module.state_dict().values(), other.state_dict().values(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -148,7 +158,10 @@ def test_there_must_be_something_to_train() -> None:
 
 
 def test_the_learning_rate_at_known_steps() -> None:
-    rates = [learning_rate(step, 110, base_lr=1.5, batch_size=512, warmup_steps=10) for step in range(111)]
+    rates = [
+        learning_rate(step, 110, base_lr=1.5, batch_size=512, warmup_steps=10)
+        for step in range(111)
+    ]
     assert rates[0] == pytest.approx(0.3)
     assert rates[9] == rates[10] == pytest.approx(3.0)
     assert rates[60] == pytest.approx(1.5)
@@ -158,9 +171,19 @@ def test_the_learning_rate_at_known_steps() -> None:
         learning_rate(-1, 10, base_lr=1.0)
 
 
-@given(total=st.integers(1, 300), warmup=st.integers(0, 400), batch=st.integers(1, 4096), base=st.floats(1e-5, 10))
-def test_the_learning_rate_rises_then_falls(total: int, warmup: int, batch: int, base: float) -> None:
-    rates = [learning_rate(step, total, base_lr=base, batch_size=batch, warmup_steps=warmup) for step in range(total)]
+@given(
+    total=st.integers(1, 300),
+    warmup=st.integers(0, 400),
+    batch=st.integers(1, 4096),
+    base=st.floats(1e-5, 10),
+)
+def test_the_learning_rate_rises_then_falls(
+    total: int, warmup: int, batch: int, base: float
+) -> None:
+    rates = [
+        learning_rate(step, total, base_lr=base, batch_size=batch, warmup_steps=warmup)
+        for step in range(total)
+    ]
     peak = base * batch / 256
     assert all(0 < rate <= peak * (1 + 1e-12) for rate in rates)
     assert all(a <= b for a, b in pairwise(rates[:warmup]))

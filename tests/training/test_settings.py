@@ -8,22 +8,32 @@ from pathlib import Path
 import pytest
 
 from cclk import augment
-from cclk.training.settings import METHODS, SettingsError, load, places, presets
+from cclk.errors import SettingsError
+from cclk.training.settings import METHODS, load, places, presets
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_presets_are_valid_and_named_after_their_data() -> None:
-    assert {"digits-infonce", "digits-fair", "colormnist-infonce", "colormnist-fair"} <= set(presets())
+    assert {"digits-infonce", "digits-fair", "colormnist-infonce", "colormnist-fair"} <= set(
+        presets()
+    )
     for name in presets():
         load(preset=name)
 
 
-@pytest.mark.parametrize(("preset", "row"), [("colormnist-infonce", "InfoNCE"), ("colormnist-fair", "Fair-CCLK")])
+@pytest.mark.parametrize(
+    ("preset", "row"), [("colormnist-infonce", "InfoNCE"), ("colormnist-fair", "Fair-CCLK")]
+)
 def test_presets_are_what_the_experiment_chose(preset: str, row: str) -> None:
     result = json.loads((ROOT / "results" / "fair.json").read_text())
-    cell = next(cell for cell in result["cells"] if (cell["row"], cell["column"]) == (row, "our recipe"))
-    own, chosen = load(preset=preset), load(overrides=result["common"] | cell["settings"] | cell["choices"][cell["chosen"]])
+    cell = next(
+        cell for cell in result["cells"] if (cell["row"], cell["column"]) == (row, "our recipe")
+    )
+    own, chosen = (
+        load(preset=preset),
+        load(overrides=result["common"] | cell["settings"] | cell["choices"][cell["chosen"]]),
+    )
     assert (own.method, own.model, own.train.steps, own.train.sampler) == (
         chosen.method,
         chosen.model,
@@ -31,11 +41,21 @@ def test_presets_are_what_the_experiment_chose(preset: str, row: str) -> None:
         chosen.train.sampler,
     )
     assert own.loss.temperature == chosen.loss.temperature
-    names = ("lr", "scale_lr", "weight_decay", "warmup")  # without decay, Adam and AdamW are the same
-    assert [getattr(own.optim, name) for name in names] == [getattr(chosen.optim, name) for name in names]
+    names = (
+        "lr",
+        "scale_lr",
+        "weight_decay",
+        "warmup",
+    )  # without decay, Adam and AdamW are the same
+    assert [getattr(own.optim, name) for name in names] == [
+        getattr(chosen.optim, name) for name in names
+    ]
     assert own.optim.optimizer == chosen.optim.optimizer or own.optim.weight_decay == 0
     first, second = (
-        augment.preset(one.augment.augmentation, size=32, channels=3, **one.augment.augmentation_options) for one in (own, chosen)
+        augment.preset(
+            one.augment.augmentation, size=32, channels=3, **one.augment.augmentation_options
+        )
+        for one in (own, chosen)
     )
     assert first == second
 
@@ -43,8 +63,22 @@ def test_presets_are_what_the_experiment_chose(preset: str, row: str) -> None:
 def test_overrides_by_name(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text('method = "infonce"\n[train]\nepochs = 3\n[loss]\ntemperature = 0.2\n')
-    settings = load(path, overrides={"lr": "0.5", "loss.ridge": "1", "batch-size": "64", "steps": "9", "encoder_options": "{ width = 4 }"})
-    assert (settings.method, settings.loss.temperature, settings.optim.lr, settings.loss.ridge) == ("infonce", 0.2, 0.5, 1.0)
+    settings = load(
+        path,
+        overrides={
+            "lr": "0.5",
+            "loss.ridge": "1",
+            "batch-size": "64",
+            "steps": "9",
+            "encoder_options": "{ width = 4 }",
+        },
+    )
+    assert (settings.method, settings.loss.temperature, settings.optim.lr, settings.loss.ridge) == (
+        "infonce",
+        0.2,
+        0.5,
+        1.0,
+    )
     assert (settings.train.batch_size, settings.train.steps, settings.train.epochs) == (64, 9, None)
     assert settings.model.encoder_options == {"width": 4}
     for method in METHODS:
@@ -60,12 +94,31 @@ def test_setting_names_are_unique() -> None:
 @pytest.mark.parametrize(
     ("text", "overrides", "words"),
     [
-        ("[loss]\ntemprature = 1", {}, r"run.toml: there is no setting 'loss.temprature' \(did you mean 'loss.temperature'\?\)"),
+        (
+            "[loss]\ntemprature = 1",
+            {},
+            (
+                r"run.toml: there is no setting 'loss.temprature' \(did you mean"
+                r" 'loss.temperature'\?\)"
+            ),
+        ),
         ("[los]\nridge = 1", {}, r"there is no setting 'los' \(did you mean 'loss'\?\)"),
         ("[loss]\nlr = 1", {}, r"there is no setting 'loss.lr' \(did you mean 'optim.lr'\?\)"),
-        ("[optim]\nlearning_rate = 1", {}, r"there is no setting 'optim.learning_rate' \(did you mean 'optim.lr'\?\)"),
-        ("[loss]\nkernel = 'gaussian'", {}, r"loss.kernel: input should be .*, not 'gaussian' \(did you mean 'rbf'\?\)"),
-        ("[loss]\ntemperature = -1", {}, "loss.temperature: input should be greater than 0, not -1"),
+        (
+            "[optim]\nlearning_rate = 1",
+            {},
+            r"there is no setting 'optim.learning_rate' \(did you mean 'optim.lr'\?\)",
+        ),
+        (
+            "[loss]\nkernel = 'gaussian'",
+            {},
+            r"loss.kernel: input should be .*, not 'gaussian' \(did you mean 'rbf'\?\)",
+        ),
+        (
+            "[loss]\ntemperature = -1",
+            {},
+            "loss.temperature: input should be greater than 0, not -1",
+        ),
         ("[loss]\ntemperature = 'warm'", {}, "loss.temperature: input should be a valid number"),
         ("method = 'simclr'", {}, "method: input should be 'infonce'"),
         ("[train]\nsteps = 3\nepochs = 2", {}, "train: give epochs or steps, not both"),
@@ -74,16 +127,28 @@ def test_setting_names_are_unique() -> None:
         ("", {"ridg": "1"}, "there is no setting 'ridg' .*did you mean 'ridge'"),
         ("", {"train.ridge": "1"}, "there is no setting 'train.ridge'"),
         ("", {"lr": "fast"}, "optim.lr: input should be a valid number.*not 'fast'"),
-        ("", {"clusters": "0"}, "loss.clusters: input should be greater than or equal to 1, or input should be 'outcomes', not 0"),
+        (
+            "",
+            {"clusters": "0"},
+            (
+                "loss.clusters: input should be greater than or equal to 1, or input should be"
+                " 'outcomes', not 0"
+            ),
+        ),
         (
             "",
             {"length_scale": "wide"},
-            "loss.length_scale: input should be a valid number.*, or input should be 'auto' or 'median', not 'wide'",
+            (
+                "loss.length_scale: input should be a valid number.*, or input should be 'auto' or"
+                " 'median', not 'wide'"
+            ),
         ),
         ("[loss]\ntemperature = nan", {}, "loss.temperature"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: dict[str, str], words: str) -> None:
+def test_mistakes_are_one_line(
+    tmp_path: Path, text: str, overrides: dict[str, str], words: str
+) -> None:
     path = tmp_path / "run.toml"
     path.write_text(text)
     with pytest.raises(SettingsError, match=words) as caught:
@@ -94,7 +159,9 @@ def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: dict[str, s
 def test_missing_sources(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no settings file"):
         load(tmp_path / "none.toml")
-    with pytest.raises(SettingsError, match=r"no preset 'digit-fair' \(did you mean 'digits-fair'\?\)"):
+    with pytest.raises(
+        SettingsError, match=r"no preset 'digit-fair' \(did you mean 'digits-fair'\?\)"
+    ):
         load(preset="digit-fair")
     with pytest.raises(SettingsError, match="not both"):
         load(tmp_path / "a.toml", preset="digits-fair")

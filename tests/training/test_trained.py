@@ -1,4 +1,6 @@
-"""A loaded encoder refuses what it was not trained on, and embeds samples in any form as `cclk embed` does."""
+"""A loaded encoder refuses what it was not trained on, and embeds samples in any form as `cclk
+embed` does.
+"""
 
 # ruff: noqa: E501 (a table of mistakes reads better with one to a line)
 
@@ -18,7 +20,7 @@ from PIL import Image
 
 import cclk
 from cclk.cli.main import main
-from cclk.data import DataError
+from cclk.errors import DataError
 from cclk.training import engine
 from cclk.training.settings import load
 
@@ -27,11 +29,17 @@ SIZES = [(20, 30), (32, 32), (70, 50), (9, 9)]
 
 
 def write_image(path: Path, row: int) -> None:
-    """Images of many sizes and kinds: RGB, gray, transparent, and a photograph turned by its camera."""
+    """Images of many sizes and kinds: RGB, gray, transparent, and a photograph turned by its
+    camera.
+    """
     random = np.random.default_rng(row)
     height, width = SIZES[row % 4]
     values = random.integers(0, 256, (height, width, 4), np.uint8)
-    image = [Image.fromarray(values[..., :3]), Image.fromarray(values[..., 0]), Image.fromarray(values)][row % 3]
+    image = [
+        Image.fromarray(values[..., :3]),
+        Image.fromarray(values[..., 0]),
+        Image.fromarray(values),
+    ][row % 3]
     exif = Image.Exif()
     if row % 5 == 0:
         exif[0x0112] = 6
@@ -40,18 +48,26 @@ def write_image(path: Path, row: int) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs on RGB and gray images and on numbers, with their table and what `cclk embed` makes of it."""
+    """Runs on RGB and gray images and on numbers, with their table and what `cclk embed` makes
+    of it.
+    """
     folder = tmp_path_factory.mktemp("trained")
     random = np.random.default_rng(0)
     lines = ["path,age,s_2,s_1,day,name"]
     for row in range(ROWS):
         write_image(folder / f"{row:02d}.png", row)
-        lines.append(f"{row:02d}.png,{50 + row},{random.normal(9, 4):.3f},{random.normal():.3f},2024-05-{1 + row:02d},n{row}")
+        lines.append(
+            f"{row:02d}.png,{50 + row},{random.normal(9, 4):.3f},{random.normal():.3f},2024-05-{1 + row:02d},n{row}"
+        )
     table = folder / "table.csv"
     table.write_text("\n".join(lines))
     for name, options, encoder in (
-        ("rgb", {"image": "path", "size": 16}, {"encoder": "resnet18", "encoder_options": {"stem": "cifar", "width": 8}}),
-        ("gray", {"image": "path", "grey": True}, {"encoder": "lenet5"}),
+        (
+            "rgb",
+            {"image": "path", "size": 16},
+            {"encoder": "resnet18", "encoder_options": {"stem": "cifar", "width": 8}},
+        ),
+        ("gray", {"image": "path", "gray": True}, {"encoder": "lenet5"}),
         ("numbers", {"features": ["day", "s_*"]}, {"encoder": "mlp", "augmentation": "vectors"}),
     ):
         overrides = {
@@ -59,7 +75,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "steps": 2, "batch_size": 8, "augmentation": "digits", **encoder,
         }  # fmt: skip
         engine.train(load(overrides=overrides), folder / name, quiet=True)
-        assert main(["embed", str(folder / name), str(table), "--out", str(folder / f"{name}.npz"), "--quiet"]) == 0
+        assert (
+            main(
+                [
+                    "embed",
+                    str(folder / name),
+                    str(table),
+                    "--out",
+                    str(folder / f"{name}.npz"),
+                    "--quiet",
+                ]
+            )
+            == 0
+        )
     return folder
 
 
@@ -75,7 +103,9 @@ def pixels(image: Image.Image, *, first: bool = False) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["rgb", "gray"])
-def test_images_in_every_form_have_the_features_of_their_files(name: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_in_every_form_have_the_features_of_their_files(
+    name: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CCLK_DATA", str(runs / "untouched"))
     encoder, expected = cclk.load(runs / name), written(runs, name)
     paths = sorted(runs.glob("*.png"))
@@ -90,10 +120,15 @@ def test_images_in_every_form_have_the_features_of_their_files(name: str, runs: 
     for first in (False, True):
         arrays: list[Any] = [pixels(images[row], first=first) for row in straight]
         np.testing.assert_array_equal(encoder.embed(arrays), expected[straight])
-        np.testing.assert_array_equal(encoder.embed([torch.from_numpy(np.array(array)) for array in arrays]), expected[straight])
+        np.testing.assert_array_equal(
+            encoder.embed([torch.from_numpy(np.array(array)) for array in arrays]),
+            expected[straight],
+        )
     mixed = [str(paths[0]), images[1], pixels(images[2])]
     np.testing.assert_allclose(encoder.embed(mixed), expected[:3], atol=1e-5)
-    np.testing.assert_allclose(encoder.embed(np.array([str(path) for path in paths]), batch_size=5), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.embed(np.array([str(path) for path in paths]), batch_size=5), expected, atol=1e-5
+    )
     np.testing.assert_allclose(encoder.embed(pd.Series(paths)), expected, atol=1e-5)
     for one in (paths[3], str(paths[3]), images[3]):
         np.testing.assert_allclose(encoder.embed(one), expected[3:4], atol=1e-5)
@@ -101,12 +136,16 @@ def test_images_in_every_form_have_the_features_of_their_files(name: str, runs: 
     assert encoder.embed([]).shape == (0, encoder.width)
 
 
-def test_a_large_photograph_is_read_as_its_file_and_left_as_it_was(runs: Path, tmp_path: Path) -> None:
+def test_a_large_photograph_is_read_as_its_file_and_left_as_it_was(
+    runs: Path, tmp_path: Path
+) -> None:
     ramp = np.linspace(0, 255, 600 * 500 * 3).reshape(500, 600, 3).astype(np.uint8)
     Image.fromarray(ramp).save(tmp_path / "photo.jpg")
     encoder = cclk.load(runs / "rgb")
     photo = Image.open(tmp_path / "photo.jpg")
-    np.testing.assert_allclose(encoder.embed(photo), encoder.embed(tmp_path / "photo.jpg"), atol=0.05)
+    np.testing.assert_allclose(
+        encoder.embed(photo), encoder.embed(tmp_path / "photo.jpg"), atol=0.05
+    )
     assert photo.size == (600, 500)
 
 
@@ -117,7 +156,9 @@ def test_batches_of_arrays(runs: Path) -> None:
     for batch in (fitting, torch.from_numpy(fitting), fitting.transpose(0, 2, 3, 1), list(fitting)):
         np.testing.assert_array_equal(encoder.embed(batch), expected)
     larger = fitting.repeat(2, axis=2).repeat(2, axis=3)
-    np.testing.assert_array_equal(encoder.embed(larger), encoder.embed(larger.transpose(0, 2, 3, 1)))
+    np.testing.assert_array_equal(
+        encoder.embed(larger), encoder.embed(larger.transpose(0, 2, 3, 1))
+    )
     assert encoder.embed(list(fitting[:, 0])).shape == (5, encoder.width)
 
 
@@ -135,7 +176,16 @@ def test_vectors_in_every_form(runs: Path) -> None:
     days = (dated["day"] - pd.Timestamp(0)).dt.days.to_numpy()
     array = np.column_stack([days, frame["s_2"], frame["s_1"]])
     mapping = {"s_1": frame["s_1"].tolist(), "day": days, "s_2": frame["s_2"].to_numpy()}
-    forms = (frame, dated, frame[frame.columns[::-1]], pa.Table.from_pandas(frame), mapping, array, array.tolist(), torch.from_numpy(array))
+    forms = (
+        frame,
+        dated,
+        frame[frame.columns[::-1]],
+        pa.Table.from_pandas(frame),
+        mapping,
+        array,
+        array.tolist(),
+        torch.from_numpy(array),
+    )
     for form in forms:
         np.testing.assert_array_equal(encoder.embed(form), expected)
     np.testing.assert_array_equal(encoder.embed(str(runs / "table.csv")), expected)
@@ -145,13 +195,27 @@ def test_vectors_in_every_form(runs: Path) -> None:
 def test_vectors_without_names(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(30, 3))
     np.savez(tmp_path / "x.npz", x=x, y=np.arange(30) % 2, condition=x[:, 0])
-    chosen = {"dataset": str(tmp_path / "x.npz"), "encoder": "mlp", "augmentation": "vectors", "batch_size": 8, "steps": 1}
+    chosen = {
+        "dataset": str(tmp_path / "x.npz"),
+        "encoder": "mlp",
+        "augmentation": "vectors",
+        "batch_size": 8,
+        "steps": 1,
+    }
     engine.train(load(overrides=chosen), tmp_path / "run", quiet=True)
     encoder = cclk.load(tmp_path / "run")
     expected = encoder.embed(x)
-    np.testing.assert_array_equal(encoder.embed(pd.DataFrame(x, index=np.arange(30)[::-1])), expected)
+    np.testing.assert_array_equal(
+        encoder.embed(pd.DataFrame(x, index=np.arange(30)[::-1])), expected
+    )
     np.testing.assert_array_equal(encoder.embed(tmp_path / "x.npz"), expected)
-    with pytest.raises(DataError, match=r"of shape \(30, 4\), but the encoder takes numbers \(n, 3\): pass the columns of the training"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"of shape \(30, 4\), but the encoder takes numbers \(n, 3\): pass the columns of the"
+            r" training"
+        ),
+    ):
         encoder.embed(pd.DataFrame(np.zeros((30, 4))))
 
 
@@ -184,15 +248,21 @@ def test_a_batch_of_another_form_is_refused(case: str, runs: Path) -> None:
 
 
 def test_only_tensors_are_called(runs: Path) -> None:
-    for name, x in (("rgb", np.zeros((5, 3, 16, 16), np.uint8)), ("numbers", np.zeros((5, 3))), ("numbers", [[0.0, 1.0, 2.0]])):
-        with pytest.raises(TypeError, match=r"x is of the type (ndarray|list): pass a tensor, or call embed"):
+    for name, x in (
+        ("rgb", np.zeros((5, 3, 16, 16), np.uint8)),
+        ("numbers", np.zeros((5, 3))),
+        ("numbers", [[0.0, 1.0, 2.0]]),
+    ):
+        with pytest.raises(
+            TypeError, match=r"x is of the type (ndarray|list): pass a tensor, or call embed"
+        ):
             cclk.load(runs / name)(x)
 
 
 NOT_EMBEDDED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "folder": ("rgb", lambda runs: runs, r"is a folder: pass the paths of its images, such as sorted\(Path\("),
     "no such file": ("rgb", lambda runs: [runs / "00.png", runs / "none.png"], r"none\.png is missing"),
-    "no image": ("rgb", lambda runs: [runs / "table.csv"], r"table\.csv is no picture"),
+    "no image": ("rgb", lambda runs: [runs / "table.csv"], r"table\.csv is no image"),
     "one array": ("rgb", lambda runs: np.zeros((16, 16, 3), np.uint8), r"shape \(16, 16, 3\): pass x\[None\] if it is one image, list\(x\)"),
     "scaled array": ("rgb", lambda runs: np.zeros((2, 3, 16, 16)), r"x is float64: values in 0\.\.1 look like scaled images"),
     "scaled image": ("rgb", lambda runs: [np.zeros((9, 9, 3), np.float32)], r"image 0 is float32: values in 0\.\.1"),
@@ -227,7 +297,12 @@ def test_batch_size_is_checked(runs: Path) -> None:
 def test_images_that_are_not_square_are_taken_as_they_are(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(0, 256, (30, 3, 8, 16), np.uint8)
     np.savez(tmp_path / "x.npz", x=x, y=np.arange(30) % 2, condition=x.mean((1, 2, 3)))
-    chosen = {"dataset": str(tmp_path / "x.npz"), "encoder": "resnet18", "encoder_options": {"width": 8}, "augmentation": "none"}
+    chosen = {
+        "dataset": str(tmp_path / "x.npz"),
+        "encoder": "resnet18",
+        "encoder_options": {"width": 8},
+        "augmentation": "none",
+    }
     settings = load(overrides=chosen | {"batch_size": 8, "steps": 1})
     engine.train(settings, tmp_path / "run", quiet=True)
     encoder = cclk.load(tmp_path / "run")
@@ -238,6 +313,8 @@ def test_images_that_are_not_square_are_taken_as_they_are(tmp_path: Path) -> Non
 
 def test_the_checks_stay_out_of_exported_programs(runs: Path) -> None:
     encoder = cclk.load(runs / "rgb")
-    program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: torch.export.Dim("n", min=1)},))
+    program = torch.export.export(
+        encoder, (encoder.example(),), dynamic_shapes=({0: torch.export.Dim("n", min=1)},)
+    )
     x = encoder.example(7)
     torch.testing.assert_close(program.module()(x), encoder(x))

@@ -21,9 +21,16 @@ SHORT = {"steps": 2, "batch_size": 16, "encoder": "lenet5"}
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [({4: 1.0, 2: 1.2, 1: 2.0}, 4), ({4: 1.0, 2: 0.95, 1: 0.98}, 4), ({4: 1.0, 2: 0.7, 1: 0.9}, 2), ({4: 5.0, 2: 3.0, 1: 1.0}, 1)],
+    [
+        ({4: 1.0, 2: 1.2, 1: 2.0}, 4),
+        ({4: 1.0, 2: 0.95, 1: 0.98}, 4),
+        ({4: 1.0, 2: 0.7, 1: 0.9}, 2),
+        ({4: 5.0, 2: 3.0, 1: 1.0}, 1),
+    ],
 )
-def test_fewer_threads_only_where_they_are_clearly_faster(seconds: dict[int, float], expected: int) -> None:
+def test_fewer_threads_only_where_they_are_clearly_faster(
+    seconds: dict[int, float], expected: int
+) -> None:
     assert threads.fastest(lambda: seconds[torch.get_num_threads()], 4) == expected
     assert torch.get_num_threads() == 1
 
@@ -47,13 +54,21 @@ def test_what_the_user_has_decided_is_not_measured(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
         assert threads.best_threads(nn.Linear(2, 2), torch.ones(4, 2)) == 2
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert threads.best_threads(nn.Linear(2, 2), torch.ones(4, 2)) == 1  # one thread cannot be fewer
+    assert (
+        threads.best_threads(nn.Linear(2, 2), torch.ones(4, 2)) == 1
+    )  # one thread cannot be fewer
 
 
-def test_a_resumed_run_computes_with_the_threads_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_computes_with_the_threads_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[int] = []
     original = engine.Training.run
-    monkeypatch.setattr(engine.Training, "run", lambda self: (seen.append(torch.get_num_threads()), original(self))[1])
+    monkeypatch.setattr(
+        engine.Training,
+        "run",
+        lambda self: (seen.append(torch.get_num_threads()), original(self))[1],
+    )
     monkeypatch.setattr(engine, "best_threads", lambda *_: 2)
     engine.train(load(overrides=SHORT), tmp_path / "measured", quiet=True)
     engine.train(load(overrides={**SHORT, "threads": 3}), tmp_path / "asked", quiet=True)
@@ -65,7 +80,9 @@ def test_a_resumed_run_computes_with_the_threads_it_began_with(tmp_path: Path, m
     assert json.loads((tmp_path / "measured" / "settings.json").read_text())["threads"] == 2
 
 
-def test_the_command_line_lets_threads_sleep_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_lets_threads_sleep_while_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     wait_passively()
@@ -76,7 +93,10 @@ def test_the_command_line_lets_threads_sleep_while_they_wait(monkeypatch: pytest
 
 
 def test_a_busy_machine_is_noticed() -> None:
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    others = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(2 * (os.cpu_count() or 1))
+    ]
     try:
         assert is_busy(samples=15)
     finally:
@@ -86,5 +106,8 @@ def test_a_busy_machine_is_noticed() -> None:
 
 
 def test_the_policy_is_set_before_torch_is_imported() -> None:
-    code = "import sys; from cclk.cli import start; assert 'torch' not in sys.modules; start.wait_passively()"
+    code = (
+        "import sys; from cclk.cli import start; assert 'torch' not in sys.modules;"
+        " start.wait_passively()"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,5 @@
-"""Random views of a batch: batched tensor operations on the batch's device, with one random draw per sample.
+"""Random views of a batch: batched tensor operations on the batch's device, with one random draw
+per sample.
 
 >>> import torch
 >>> images = torch.zeros(4, 3, 32, 32, dtype=torch.uint8)
@@ -7,9 +8,9 @@ torch.Size([4, 3, 32, 32])
 """
 
 from cclk.augment.base import Augmentation
-from cclk.augment.pictures import Pictures
+from cclk.augment.images import Images
 from cclk.augment.plain import Plain
 from cclk.augment.presets import PRESETS, preset
 from cclk.augment.vectors import Vectors
 
-__all__ = ["PRESETS", "Augmentation", "Pictures", "Plain", "Vectors", "preset"]
+__all__ = ["PRESETS", "Augmentation", "Images", "Plain", "Vectors", "preset"]

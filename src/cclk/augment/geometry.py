@@ -1,4 +1,4 @@
-"""Random resized crop and flip of a batch of pictures, each with its own box, in one resampling."""
+"""Random resized crop and flip of a batch of images, each with its own box, in one resampling."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ TRIES = 10
 BOX_DRAWS = 2 * TRIES + 2
 
 
-def boxes(draws: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]) -> Tensor:
-    """Top, left, height and width of one box per sample, in pixels: (4, b), from uniform draws (BOX_DRAWS, b).
+def boxes(
+    draws: Tensor, height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float]
+) -> Tensor:
+    """Top, left, height and width of one box per sample, in pixels: (4, b), from uniform draws
+    (BOX_DRAWS, b).
 
-    As torchvision's `RandomResizedCrop`: the area is a share of the picture, uniform in `scale`; width / height is log-uniform in
-    `ratio`; a box that does not fit is drawn again, ten times at most, and after that is the largest central one with an admissible
-    ratio. Unlike there, boxes are not rounded to whole pixels.
+    As torchvision's `RandomResizedCrop`: the area is a share of the image, uniform in `scale`;
+    width / height is log-uniform in `ratio`; a box that does not fit is drawn again, ten times at
+    most, and after that is the largest central one with an admissible ratio. Unlike there, boxes
+    are not rounded to whole pixels.
     """
     area = (draws[:TRIES] * (scale[1] - scale[0])).add_(scale[0]).mul_(height * width)
     shape = (draws[TRIES : 2 * TRIES] * math.log(ratio[1] / ratio[0])).exp_().mul_(ratio[0])
@@ -35,11 +39,13 @@ def boxes(draws: Tensor, height: int, width: int, scale: tuple[float, float], ra
 def flipped(box: Tensor, chosen: Tensor) -> Tensor:
     """The same boxes, read from right to left where `chosen`: a crop and a flip are one resampling."""
     top, left, tall, wide = box
-    return torch.stack([top, torch.where(chosen, left + wide, left), tall, torch.where(chosen, -wide, wide)])
+    return torch.stack(
+        [top, torch.where(chosen, left + wide, left), tall, torch.where(chosen, -wide, wide)]
+    )
 
 
 def resample(images: Tensor, box: Tensor, size: int) -> Tensor:
-    """Each picture's box as (size, size) pixels, bilinear; beyond the picture its border continues."""
+    """Each image's box as (size, size) pixels, bilinear; beyond the image its border continues."""
     height, width = images.shape[-2:]
     steps = (torch.arange(size, dtype=box.dtype, device=box.device) + 0.5) / size
     top, left, tall, wide = box.unsqueeze(-1)
@@ -47,4 +53,10 @@ def resample(images: Tensor, box: Tensor, size: int) -> Tensor:
     grid = images.new_empty(len(images), 2, size, size)
     grid[:, 0] = ((steps * wide + left) * (2 / width) - 1).unsqueeze(1)
     grid[:, 1] = ((steps * tall + top) * (2 / height) - 1).unsqueeze(2)
-    return F.grid_sample(images, grid.permute(0, 2, 3, 1), mode="bilinear", padding_mode="border", align_corners=False)
+    return F.grid_sample(
+        images,
+        grid.permute(0, 2, 3, 1),
+        mode="bilinear",
+        padding_mode="border",
+        align_corners=False,
+    )

@@ -17,7 +17,7 @@ def to_float(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Plain(Augmentation):
-    """Pictures as float32 in 0..1 and vectors as float32, otherwise unchanged.
+    """Images as float32 in 0..1 and vectors as float32, otherwise unchanged.
 
     >>> Plain()(torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8), torch.Generator())
     tensor([[[[0.0000, 0.2000, 1.0000]]]])

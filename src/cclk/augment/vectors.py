@@ -12,7 +12,7 @@ from cclk.augment.base import Augmentation, check_probability, check_strength
 
 @dataclass(frozen=True)
 class Vectors(Augmentation):
-    """Gaussian noise, then random features set to 0. Meant for standardised columns.
+    """Gaussian noise, then random features set to 0. Meant for standardized columns.
 
     Args:
         noise: its standard deviation.
@@ -29,9 +29,15 @@ class Vectors(Augmentation):
     def apply(self, batch: Tensor, generator: torch.Generator, first: int, total: int) -> Tensor:
         if batch.dim() != 2:
             raise ValueError(
-                f"the augmentation 'vectors' takes vectors (b, k), not {tuple(batch.shape)}; pictures take 'simclr', 'digits' or 'none'"
+                f"the augmentation 'vectors' takes vectors (b, k), not {tuple(batch.shape)}; images"
+                " take 'simclr', 'digits' or 'none'"
             )
         shape, rows = (total, batch.shape[1]), slice(first, first + len(batch))
-        noise = torch.randn(shape, generator=generator, device=generator.device)[rows].to(batch.device)
-        kept = torch.rand(shape, generator=generator, device=generator.device)[rows].to(batch.device) >= self.mask
+        noise = torch.randn(shape, generator=generator, device=generator.device)[rows].to(
+            batch.device
+        )
+        kept = (
+            torch.rand(shape, generator=generator, device=generator.device)[rows].to(batch.device)
+            >= self.mask
+        )
         return noise.mul_(self.noise).add_(batch).mul_(kept)

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cclk.errors import RunError
 from cclk.files import replace_file
-from cclk.training.files import RunError
 
 Floats = npt.NDArray[np.float32]
 
 
 def write_embeddings(path: Path, ids: list[str], width: int, batches: Iterable[Floats]) -> None:
-    """Features beside ids, whole or not at all: `id` and f0, f1, ... as columns, or arrays `ids` and `features` in an .npz file."""
+    """Features beside ids, whole or not at all: `id` and f0, f1, ... as columns, or arrays `ids`
+    and `features` in an .npz file.
+    """
     writers = {".parquet": _parquet, ".csv": _csv, ".npz": _npz}
     if path.suffix not in writers:
         raise RunError(f"--out {path} must end in {', '.join(writers)}")
@@ -35,7 +37,9 @@ def _tables(batches: Iterator[tuple[list[str], Floats]], width: int) -> Iterator
     import pyarrow as pa
 
     for names, features in batches:
-        yield pa.table({"id": names} | {f"f{column}": features[:, column] for column in range(width)})
+        yield pa.table(
+            {"id": names} | {f"f{column}": features[:, column] for column in range(width)}
+        )
 
 
 def _parquet(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
@@ -53,7 +57,9 @@ def _csv(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -
 def _each(batches: Iterator[tuple[list[str], Floats]], width: int, opened: Any) -> None:
     import pyarrow as pa
 
-    schema = pa.schema([("id", pa.string()), *((f"f{column}", pa.float32()) for column in range(width))])
+    schema = pa.schema(
+        [("id", pa.string()), *((f"f{column}", pa.float32()) for column in range(width))]
+    )
     with opened(schema) as writer:
         for table in _tables(batches, width):
             writer.write_table(table.cast(schema))
@@ -65,4 +71,8 @@ def _npz(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -
         names += some
         features.append(found)
     with draft.open("wb") as file:
-        np.savez(file, ids=np.array(names, dtype=np.str_), features=np.concatenate([np.empty((0, width), np.float32), *features]))
+        np.savez(
+            file,
+            ids=np.array(names, dtype=np.str_),
+            features=np.concatenate([np.empty((0, width), np.float32), *features]),
+        )

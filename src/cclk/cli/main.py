@@ -1,4 +1,6 @@
-"""The commands, and how they end: 0 if all went well, 2 with one clear line if something given was wrong, 128 + n on signal n."""
+"""The commands, and how they end: 0 if all went well, 2 with one clear line if something given
+was wrong, 128 + n on signal n.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,25 @@ from cyclopts import App, CycloptsError, Parameter, UnknownOptionError, UnusedCl
 from rich.console import Console
 
 import cclk
-from cclk.cli.options import MAIN, SettingOptions, everything, unknown_option, without_sections
+from cclk.cli.own_table import Table, table_settings
 from cclk.cli.say import QUIET, say
-from cclk.cli.tables import Table, table_settings
-from cclk.training.files import Interrupted, RunError, Stopped
+from cclk.cli.setting_options import (
+    MAIN,
+    SettingOptions,
+    everything,
+    unknown_option,
+    with_current_names,
+)
+from cclk.errors import Interrupted, RunError, Stopped
 from cclk.training.settings import Settings, load, presets
 
 app = App(
     name="cclk",
     version=cclk.__version__,
-    help="Conditional contrastive learning with kernels: tell an encoder what to use, what to ignore, what to find hard.",
+    help=(
+        "Conditional contrastive learning with kernels: tell an encoder what to use, what to"
+        " ignore, what to find hard."
+    ),
 )
 
 
@@ -31,19 +42,31 @@ def train(
     config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
     *,
     table: Table | None = None,
-    preset: Annotated[str | None, Parameter(group=MAIN, metavar="NAME", help=f"ready settings [choices: {', '.join(presets())}]")] = None,
+    preset: Annotated[
+        str | None,
+        Parameter(
+            group=MAIN, metavar="NAME", help=f"ready settings [choices: {', '.join(presets())}]"
+        ),
+    ] = None,
     settings: SettingOptions | None = None,
-    out: Annotated[Path | None, Parameter(group=MAIN, help="folder of the run [default: runs/METHOD-DATASET-seedSEED]")] = None,
-    resume: Annotated[bool, Parameter(group=MAIN, negative="", show_default=False, help="resume the run in --out")] = False,
+    out: Annotated[
+        Path | None,
+        Parameter(group=MAIN, help="folder of the run [default: runs/METHOD-DATASET-seedSEED]"),
+    ] = None,
+    resume: Annotated[
+        bool, Parameter(group=MAIN, negative="", show_default=False, help="resume the run in --out")
+    ] = False,
     quiet: Annotated[bool, Parameter(group=MAIN), QUIET] = False,
 ) -> None:
     """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
 
-    `cclk train --data people.csv --image path --condition age site --label smiling --method fair-cclk`
+    `cclk train --data people.csv --image path --condition age site --label smiling --method
+    fair-cclk`
 
     `cclk train --preset digits-fair --seed 1 --out runs/fair-1`
 
-    Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. `cclk train --help-all` lists all settings.
+    Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. `cclk train --help-all`
+    lists all settings.
     """
     from cclk.training import engine
 
@@ -53,13 +76,24 @@ def train(
         if out is None:
             raise RunError("--resume needs --out, the folder of the run to go on with")
         if given or chosen:
-            raise RunError(f"--resume takes its settings from {out}: leave out {', '.join(['the others', *given])}")
+            raise RunError(
+                f"--resume takes its settings from {out}: leave out"
+                f" {', '.join(['the others', *given])}"
+            )
         run = engine.resume(out, quiet=quiet)
     else:
         if not given and not chosen:
-            raise RunError("there is nothing to train: give --data FILE, --dataset NAME, --preset NAME or a settings file")
+            raise RunError(
+                "there is nothing to train: give --data FILE, --dataset NAME, --preset NAME or a"
+                " settings file"
+            )
         complete = load(config, preset, given)
-        run = engine.train(complete, out or _folder(complete), command=shlex.join(["cclk", *sys.argv[1:]]), quiet=quiet)
+        run = engine.train(
+            complete,
+            out or _folder(complete),
+            command=shlex.join(["cclk", *sys.argv[1:]]),
+            quiet=quiet,
+        )
     say(f"trained: {run.folder}; measure it with: cclk evaluate {run.folder}", quiet)
 
 
@@ -67,10 +101,13 @@ def train(
 def evaluate(
     runs: Annotated[list[Path], Parameter(help="folders of finished runs", negative="")],
     *,
-    bootstrap: Annotated[int, Parameter(help="resamples of the test split for the intervals")] = 1000,
+    bootstrap: Annotated[
+        int, Parameter(help="resamples of the test split for the intervals")
+    ] = 1000,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
-    """Measure runs on the test split: accuracy of the label (linear probe, kNN), leakage of the condition (linear, non-linear).
+    """Measure runs on the test split: accuracy of the label (linear probe, kNN), leakage of the
+    condition (linear, non-linear).
 
     Writes RUN/evaluation.json and shows it as a table.
     """
@@ -87,7 +124,9 @@ def evaluate(
     found = {name: evaluate_run(run, bootstrap, quiet) for name, run in named.items()}
     if not quiet:
         labels = {nouns(run)["label"] for run in named.values()}
-        Console().print(evaluation_table(found, label=labels.pop() if len(labels) == 1 else "label"))
+        Console().print(
+            evaluation_table(found, label=labels.pop() if len(labels) == 1 else "label")
+        )
 
 
 @app.command
@@ -97,7 +136,9 @@ def report(
     out: Annotated[Path, Parameter(help="the page to write")] = Path("report.html"),
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
-    """Show runs side by side on one HTML page that needs no network: settings, curves, accuracy against leakage, embeddings, weights."""
+    """Show runs side by side on one HTML page that needs no network: settings, curves, accuracy
+    against leakage, embeddings, weights.
+    """
     from cclk.cli.work import report_runs
     from cclk.training.run import Run
 
@@ -111,7 +152,9 @@ def demo(
     out: Annotated[Path, Parameter(help="folder of the demo's runs")] = Path("runs/demo"),
     seeds: Annotated[int, Parameter(help="how many seeds of each method")] = 1,
 ) -> None:
-    """Train InfoNCE and Fair-CCLK on colored digits, measure both, and show that conditioning removes the color."""
+    """Train InfoNCE and Fair-CCLK on colored digits, measure both, and show that conditioning
+    removes the color.
+    """
     from cclk.cli.work import run_demo
 
     if seeds < 1:
@@ -120,9 +163,15 @@ def demo(
 
 
 def _docstrings(module: str) -> dict[str, str]:
-    """What the functions of a module beside this one say of themselves, read without importing it: `cclk --help` has to be quick."""
+    """What the functions of a module beside this one say of themselves, read without importing
+    it: `cclk --help` has to be quick.
+    """
     tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
-    return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name: ast.get_docstring(node) or ""
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 for _module, _commands in {
@@ -137,17 +186,20 @@ for _module, _commands in {
 
 
 def _folder(settings: Settings) -> Path:
-    return Path("runs") / f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
+    return (
+        Path("runs") / f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; what goes wrong by the user's doing is one line on stderr, never a traceback."""
-    # A console script does not look where it is started; an encoder given by import path may be there.
+    # A console script does not look where it is started; an encoder given by import path may be
+    # there.
     sys.path.insert(0, "")
     formatted = warnings.formatwarning
     warnings.formatwarning = _warning
     try:
-        return _run(without_sections(sys.argv[1:] if arguments is None else arguments))
+        return _run(with_current_names(sys.argv[1:] if arguments is None else arguments))
     except Interrupted as stopped:
         _error(str(stopped))
         return 128 + stopped.signum
@@ -161,7 +213,10 @@ def main(arguments: list[str] | None = None) -> int:
         _error(unknown_option(error))
         return 2
     except UnusedCliTokensError as error:
-        _error(f"unexpected argument{'s' if len(error.unused_tokens or []) > 1 else ''}: {shlex.join(error.unused_tokens or [])}")
+        _error(
+            f"unexpected argument{'s' if len(error.unused_tokens or []) > 1 else ''}:"
+            f" {shlex.join(error.unused_tokens or [])}"
+        )
         return 2
     except CycloptsError as error:
         _error(" ".join(str(error).split()))
@@ -178,7 +233,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 _NEEDS_ARGUMENTS = ("train", "check", "sweep")
-"""Commands without required arguments that would do long work by themselves: alone, they show their help, as `cclk` does."""
+"""Commands without required arguments that would do long work by themselves: alone, they show
+their help, as `cclk` does.
+"""
 
 
 def _run(arguments: list[str]) -> int:
@@ -187,13 +244,19 @@ def _run(arguments: list[str]) -> int:
         arguments = [*arguments, "--help"]
     if "--help-all" in arguments:
         with everything:
-            return _run(["--help" if argument == "--help-all" else argument for argument in arguments])
-    code: int | None = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+            return _run(
+                ["--help" if argument == "--help-all" else argument for argument in arguments]
+            )
+    code: int | None = app(
+        arguments, exit_on_error=False, print_error=False, result_action="return_value"
+    )
     return code or 0
 
 
 def _warning(message: Warning | str, *_: object, **__: object) -> str:
-    """A warning in one line, without the line of code it comes from, which means nothing to who runs a command."""
+    """A warning in one line, without the line of code it comes from, which means nothing to who
+    runs a command.
+    """
     return f"cclk: warning: {' '.join(str(message).split())}\n"
 
 
@@ -204,7 +267,9 @@ def _told(error: Exception) -> str:
 
 
 def _error(text: str) -> None:
-    Console(stderr=True).print(f"cclk: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(
+        f"cclk: {text}", style="red", markup=False, highlight=False, soft_wrap=True
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ QUIET = Parameter(negative="", show_default=False, help="print only warnings and
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """Print a line as it is: paths may hold brackets, which are no markup, and are not broken, so that they can be copied."""
+    """Print a line as it is: paths may hold brackets, which are no markup, and are not broken,
+    so that they can be copied.
+    """
     if not quiet:
         Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,6 @@
-"""Where `cclk` starts: `--version` and a missing extra are answered before anything that takes long is imported."""
+"""Where `cclk` starts: `--version` and a missing extra are answered before anything that takes
+long is imported.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ def main() -> int:
         return 0
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"cclk: {extras.missing('the command line', ', '.join(missing), 'report')}", file=sys.stderr)
+        print(
+            f"cclk: {extras.missing('the command line', ', '.join(missing), 'report')}",
+            file=sys.stderr,
+        )
         return 2
     if is_busy():
         wait_passively()
@@ -36,7 +41,9 @@ def is_busy(samples: int = 5) -> bool:
         for _ in range(samples):
             time.sleep(0.01)
             status = Path("/proc/stat").read_text()
-            running.append(int(status.partition("procs_running ")[2].split()[0]) - 1)  # this process is one of them
+            running.append(
+                int(status.partition("procs_running ")[2].split()[0]) - 1
+            )  # this process is one of them
         others = sorted(running)[samples // 2]
     except (OSError, ValueError, IndexError):  # not Linux
         others = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
@@ -46,8 +53,9 @@ def is_busy(samples: int = 5) -> bool:
 def wait_passively() -> None:
     """Let the threads of OpenMP sleep while they wait for each other, instead of spinning.
 
-    On a busy machine a thread that spins takes the core from the one it waits for; on a quiet machine spinning is faster. OpenMP
-    reads this when torch is imported, so it has to be set before. What the user has set holds.
+    On a busy machine a thread that spins takes the core from the one it waits for; on a quiet
+    machine spinning is faster. OpenMP reads this when torch is imported, so it has to be set
+    before. What the user has set holds.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

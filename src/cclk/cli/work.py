@@ -14,23 +14,43 @@ from rich.console import Console
 
 import cclk
 from cclk import augment
-from cclk.evaluation import Accuracy, Evaluation, FeatureScores, Samples, evaluate, read_evaluation, write_evaluation
+from cclk.errors import RunError
+from cclk.evaluation import (
+    Accuracy,
+    Evaluation,
+    FeatureScores,
+    Samples,
+    evaluate,
+    read_evaluation,
+    write_evaluation,
+)
 from cclk.evaluation.parts import parts_of
 from cclk.evaluation.table import evaluation_table
-from cclk.report import KernelPicture, RunView, SamplePictures, category_names, embed2d, picture_kernel, summarize, write_report
+from cclk.report import (
+    KernelFigure,
+    RunView,
+    SampleImages,
+    category_names,
+    embed2d,
+    kernel_figure,
+    summarize,
+    write_report,
+)
 from cclk.training import engine, methods
-from cclk.training.files import RunError, write_json
+from cclk.training.files import write_json
 from cclk.training.run import SETTINGS, Run
 from cclk.training.settings import load
 
 SHOWN = 8
-"""Sample pictures on a report."""
+"""Sample images on a report."""
 NOUNS = {"colordigits": ("digit", "color"), "colormnist": ("digit", "color")}
 """What label and condition of a dataset are called."""
 
 
 def nouns(run: Run) -> dict[str, str]:
-    """Label and condition as they are called in sentences: in a table of one's own, by their columns; "" if there is no condition."""
+    """Label and condition as they are called in sentences: in a table of one's own, by their
+    columns; "" if there is no condition.
+    """
     columns = run.dataset.columns
     condition = columns[0].name if len(columns) == 1 else "condition" if columns else ""
     own = (run.settings.data.dataset_options.get("label", "label"), condition)
@@ -42,7 +62,10 @@ def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> Evalua
     """Evaluate encoder and projection of a run, and write RUN/evaluation.json."""
     dataset = run.dataset
     if len(dataset.classes) == 1 and not dataset.columns:
-        raise RunError(f"{run.folder} has neither a label nor a condition to measure: train it with --label or --condition to evaluate it")
+        raise RunError(
+            f"{run.folder} has neither a label nor a condition to measure: train it with --label or"
+            " --condition to evaluate it"
+        )
     splits = (dataset.train, dataset.validation, dataset.test)
     console = Console(stderr=True, quiet=quiet)
     with console.status(f"embedding {run.name}"):
@@ -50,13 +73,25 @@ def evaluate_run(run: Run, bootstrap: int = 1000, quiet: bool = False) -> Evalua
     found: list[FeatureScores] = []
     for place, name in enumerate(("encoder", "projection")):
         with console.status(f"probing the {name} of {run.name}"):
-            samples = [Samples(pair[place], split.y, split.condition) for pair, split in zip(embedded, splits, strict=True)]
+            samples = [
+                Samples(pair[place], split.y, split.condition)
+                for pair, split in zip(embedded, splits, strict=True)
+            ]
             scores = evaluate(
-                samples[0], samples[1], samples[2], dataset.condition_kind, run.settings.seed, bootstrap,
-                leakage=bool(dataset.columns), parts=parts_of(dataset), condition=nouns(run)["condition"],
-            )  # fmt: skip
+                samples[0],
+                samples[1],
+                samples[2],
+                dataset.condition_kind,
+                run.settings.seed,
+                bootstrap,
+                leakage=bool(dataset.columns),
+                parts=parts_of(dataset),
+                condition=nouns(run)["condition"],
+            )
             # Data without labels have one class, which is always predicted.
-            found.append(replace(scores, accuracy=Accuracy()) if len(dataset.classes) == 1 else scores)
+            found.append(
+                replace(scores, accuracy=Accuracy()) if len(dataset.classes) == 1 else scores
+            )
     evaluation = Evaluation(found[0], found[1], cclk.__version__)
     write_evaluation(run.folder, evaluation)
     return evaluation
@@ -85,14 +120,14 @@ def _view(run: Run) -> RunView:
             features, dataset.test.y, dataset.test.condition,
             classes=dataset.classes, condition_names=dataset.condition_names, categories=categories,
         ),
-        kernel=_kernel_picture(run, categories),
-        pictures=_pictures(run),
+        kernel=_kernel_figure(run, categories),
+        images=_images(run),
         data=dataset.description,
         **called,
     )  # fmt: skip
 
 
-def _kernel_picture(run: Run, categories: Mapping[str, Sequence[str]]) -> KernelPicture | None:
+def _kernel_figure(run: Run, categories: Mapping[str, Sequence[str]]) -> KernelFigure | None:
     method = methods.build(run.settings, run.dataset)
     if method.kernel is None or method.condition is None:
         return None
@@ -101,27 +136,36 @@ def _kernel_picture(run: Run, categories: Mapping[str, Sequence[str]]) -> Kernel
     condition = method.condition.rows(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cclk.CclkWarning)
-        weights = cclk.conditional_weights(method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights)
+        weights = cclk.conditional_weights(
+            method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights
+        )
     shown = run.dataset.train.condition[rows]
     names = run.dataset.condition_names
-    return picture_kernel(method.kernel(condition), weights, shown, condition_names=names, categories=categories)
+    return kernel_figure(
+        method.kernel(condition), weights, shown, condition_names=names, categories=categories
+    )
 
 
-def _pictures(run: Run) -> SamplePictures | None:
+def _images(run: Run) -> SampleImages | None:
     split = run.dataset.train
     if split.x.dtype != torch.uint8:
         return None
     rows = np.linspace(0, len(split) - 1, SHOWN).astype(int)
     x = split.x[torch.from_numpy(rows)]
     chosen = run.settings.augment
-    augmentation = augment.preset(chosen.augmentation, size=x.shape[-1], channels=x.shape[1], **chosen.augmentation_options)
+    augmentation = augment.preset(
+        chosen.augmentation, size=x.shape[-1], channels=x.shape[1], **chosen.augmentation_options
+    )
     views = [augmentation(x, torch.Generator().manual_seed(view)).clamp(0, 1) for view in (0, 1)]
     captions = [run.dataset.classes[int(label)] for label in split.y[torch.from_numpy(rows)]]
-    return SamplePictures(x, views[0], views[1], captions)
+    return SampleImages(x, views[0], views[1], captions)
 
 
 DEMO: dict[str, tuple[str, dict[str, float]]] = {
-    "untrained": ("digits-infonce", {"steps": 1, "lr": 1e-9}),  # what training is to be compared with
+    "untrained": (
+        "digits-infonce",
+        {"steps": 1, "lr": 1e-9},
+    ),  # what training is to be compared with
     "digits-infonce": ("digits-infonce", {}),
     "digits-fair": ("digits-fair", {}),
 }
@@ -129,12 +173,15 @@ DEMO: dict[str, tuple[str, dict[str, float]]] = {
 
 
 def run_demo(out: Path, seeds: int) -> None:
-    """Train InfoNCE and Fair-CCLK on colored digits, and a network that stays untrained; evaluate, compare and report all of them."""
+    """Train InfoNCE and Fair-CCLK on colored digits, and a network that stays untrained;
+    evaluate, compare and report all of them.
+    """
     began = time.perf_counter()
     console = Console()
     console.print(
-        "Handwritten digits on colored backgrounds. One encoder is trained with InfoNCE, one with Fair-CCLK, which should ignore the "
-        "color, and one is not trained at all. Then probes try to read the digit and the color from the features of each.\n"
+        "Handwritten digits on colored backgrounds. One encoder is trained with InfoNCE, one with"
+        " Fair-CCLK, which should ignore the color, and one is not trained at all. Then probes try"
+        " to read the digit and the color from the features of each.\n"
     )
     runs: dict[str, list[Run]] = {name: [] for name in DEMO}
     for seed in range(seeds):
@@ -143,16 +190,37 @@ def run_demo(out: Path, seeds: int) -> None:
             if (folder / SETTINGS).exists():
                 run = engine.resume(folder)
             else:
-                run = engine.train(load(preset=preset, overrides={**changes, "seed": seed}), folder, command="cclk demo")
+                run = engine.train(
+                    load(preset=preset, overrides={**changes, "seed": seed}),
+                    folder,
+                    command="cclk demo",
+                )
             runs[name].append(run)
     found = {name: [evaluate_run(run) for run in made] for name, made in runs.items()}
-    evaluations = {name: [evaluation.to_json() for evaluation in made] for name, made in found.items()}
-    write_json(out / "demo.json", {"command": f"cclk demo --seeds {seeds}", "version": cclk.__version__, "evaluations": evaluations})
+    evaluations = {
+        name: [evaluation.to_json() for evaluation in made] for name, made in found.items()
+    }
+    write_json(
+        out / "demo.json",
+        {
+            "command": f"cclk demo --seeds {seeds}",
+            "version": cclk.__version__,
+            "evaluations": evaluations,
+        },
+    )
     everyone = [run for made in runs.values() for run in made]
-    named = {run.name: evaluation for name, made in runs.items() for run, evaluation in zip(made, found[name], strict=True)}
+    named = {
+        run.name: evaluation
+        for name, made in runs.items()
+        for run, evaluation in zip(made, found[name], strict=True)
+    }
     console.print(evaluation_table(named, label=nouns(everyone[0])["label"]))
     views = [_view(run) for run in everyone]
     page = write_report(views, out / "report.html")
     for sentence in summarize(views):
         console.print(f"\n{sentence}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"\n{time.perf_counter() - began:.0f} s in all. The report: {page.resolve()}", highlight=False, soft_wrap=True)
+    console.print(
+        f"\n{time.perf_counter() - began:.0f} s in all. The report: {page.resolve()}",
+        highlight=False,
+        soft_wrap=True,
+    )

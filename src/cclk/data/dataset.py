@@ -1,4 +1,6 @@
-"""What a dataset is to the rest of the package: three splits of rows, each row a picture or vector, a label and a condition."""
+"""What a dataset is to the rest of the package: three splits of rows, each row a image or
+vector, a label and a condition.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from torch import Tensor
 
 from cclk.columns import Column
 from cclk.condition import Condition
-from cclk.data.errors import DataError
-from cclk.data.streamed import StreamedPictures
+from cclk.data.streamed import StreamedImages
+from cclk.errors import DataError
 
 __all__ = ["Column", "ConditionKind", "DataError", "Dataset", "Split"]
 
@@ -23,26 +25,34 @@ class Split:
     """Rows of a dataset.
 
     Shapes:
-        x: uint8 (n, c, h, w) pictures, in memory or read from their files when asked for, or float32 (n, k) vectors.
+        x: uint8 (n, c, h, w) images, in memory or read from their files when asked for, or float32
+            (n, k) vectors.
         y: int64 (n,), labels that count from 0.
-        condition: float32 (n, k); a category is a single column of whole numbers; k is 0 where there is no condition.
+        condition: float32 (n, k); a category is a single column of whole numbers; k is 0 where
+            there is no condition.
         ids: what each row is called; none where its number will do.
     """
 
-    x: Tensor | StreamedPictures
+    x: Tensor | StreamedImages
     y: Tensor
     condition: Tensor
     ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.x.dtype, self.x.ndim) not in ((torch.uint8, 4), (torch.float32, 2)):
-            raise ValueError(f"x is {_kind(self.x)}: it must be uint8 pictures (n, c, h, w) or float32 vectors (n, k)")
+            raise ValueError(
+                f"x is {_kind(self.x)}: it must be uint8 images (n, c, h, w) or float32 vectors"
+                " (n, k)"
+            )
         if (self.y.dtype, self.y.ndim) != (torch.int64, 1):
             raise ValueError(f"y is {_kind(self.y)}: it must be int64 labels (n,)")
         if (self.condition.dtype, self.condition.ndim) != (torch.float32, 2):
             raise ValueError(f"condition is {_kind(self.condition)}: it must be float32 (n, k)")
         if not len(self.x) == len(self.y) == len(self.condition):
-            raise ValueError(f"x, y and condition differ in length: {len(self.x)}, {len(self.y)}, {len(self.condition)}")
+            raise ValueError(
+                f"x, y and condition differ in length: {len(self.x)}, {len(self.y)},"
+                f" {len(self.condition)}"
+            )
         if self.ids and len(self.ids) != len(self.y):
             raise ValueError(f"there are {len(self.y)} rows and {len(self.ids)} ids")
 
@@ -50,8 +60,8 @@ class Split:
         return len(self.y)
 
     def subset(self, rows: Tensor) -> Split:
-        """Some of the rows, in the order given; no picture file is read for it."""
-        x = self.x.subset(rows) if isinstance(self.x, StreamedPictures) else self.x[rows]
+        """Some of the rows, in the order given; no image file is read for it."""
+        x = self.x.subset(rows) if isinstance(self.x, StreamedImages) else self.x[rows]
         ids = tuple(self.ids[row] for row in rows.tolist()) if self.ids else ()
         return Split(x, self.y[rows], self.condition[rows], ids)
 
@@ -72,9 +82,15 @@ class Dataset:
     """The names of the columns of x, where they have names."""
 
     def __post_init__(self) -> None:
-        width, described = self.train.condition.shape[1], sum(column.width for column in self.columns)
+        width, described = (
+            self.train.condition.shape[1],
+            sum(column.width for column in self.columns),
+        )
         if width != described:
-            raise ValueError(f"{self.name}: the condition has {width} values in each row, but its columns describe {described}")
+            raise ValueError(
+                f"{self.name}: the condition has {width} values in each row, but its columns"
+                f" describe {described}"
+            )
 
     @property
     def condition_names(self) -> tuple[str, ...]:
@@ -86,12 +102,16 @@ class Dataset:
         """ "mixed" for several columns; else whether the only one is categorical."""
         if len(self.columns) > 1:
             return "mixed"
-        return "categorical" if [column.kind for column in self.columns] == ["categorical"] else "continuous"
+        return (
+            "categorical"
+            if [column.kind for column in self.columns] == ["categorical"]
+            else "continuous"
+        )
 
     def condition(self, split: Split) -> Condition:
         """The condition of one of its splits; nothing is copied."""
         return Condition(split.condition, self.columns, split.condition.dtype)
 
 
-def _kind(tensor: Tensor | StreamedPictures) -> str:
+def _kind(tensor: Tensor | StreamedImages) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"

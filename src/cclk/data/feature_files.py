@@ -1,11 +1,14 @@
-"""Files of features, as `cclk features` writes them: numbers of some other encoder for every sample of a dataset.
+"""Files of features, as `cclk features` writes them: numbers of some other encoder for every
+sample of a dataset.
 
     features    float32 (n, d)
-    ids         (n,) text: "train/00000012", the sample's place in its part of the dataset's own files; of pictures that have files of their
-                own, the path under the dataset's folder, such as "train/n01440764/n01440764_10026.JPEG"
+    ids         (n,) text: "train/00000012", the sample's place in its part of the dataset's own files; of images that have files of their
+                own, the path under the dataset's folder, such as
+                "train/n01440764/n01440764_10026.JPEG"
     about       JSON text: the dataset, the encoder and the version that made the file
 
-A dataset that is loaded with `features=FILE` has them as its condition, whichever rows it holds out.
+A dataset that is loaded with `features=FILE` has them as its condition, whichever rows it holds
+out.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cclk.columns import Column
-from cclk.data.dataset import DataError
+from cclk.errors import DataError
 
 _ARRAYS = ("features", "ids", "about")
 
@@ -51,42 +54,65 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
     arrays = _read(path)
     features, ids = arrays["features"], arrays["ids"]
     if features.dtype != np.float32 or features.ndim != 2 or 0 in features.shape:
-        raise _error(path, f"features is {features.dtype} of shape {features.shape}, not float32 (n, d)")
+        raise _error(
+            path, f"features is {features.dtype} of shape {features.shape}, not float32 (n, d)"
+        )
     if ids.dtype.kind != "U" or ids.shape != (len(features),):
-        raise _error(path, f"ids is {ids.dtype} of shape {ids.shape}, not one text for each of the {len(features)} rows of features")
+        raise _error(
+            path,
+            f"ids is {ids.dtype} of shape {ids.shape}, not one text for each of the {len(features)}"
+            " rows of features",
+        )
     try:
         about = json.loads(str(arrays["about"][()]))
         made_for = about["dataset"]
     except (KeyError, TypeError, ValueError) as error:
         raise _error(path, "about does not say for which dataset it was made") from error
     if made_for != dataset:
-        raise DataError(f"{path} holds features of {made_for}, not of {dataset}: make some with cclk features {dataset} --out FILE.npz")
+        raise DataError(
+            f"{path} holds features of {made_for}, not of {dataset}: make some with cclk features"
+            f" {dataset} --out FILE.npz"
+        )
     # One row at a time would be slow, all of them at once a quarter of the file's size.
     for start in range(0, len(features), 4096):
         bad = ~np.isfinite(features[start : start + 4096])
         if bad.any():
             row, column = np.argwhere(bad)[0]
-            raise _error(path, f"features is NaN or infinite in row {start + row} ({ids[start + row]}), column {column}")
+            raise _error(
+                path,
+                f"features is NaN or infinite in row {start + row} ({ids[start + row]}), column"
+                f" {column}",
+            )
     return FeatureFile(path, features, ids, about)
 
 
-def read_row_features(path: Path | str, dataset: str, train: int, test: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def read_row_features(
+    path: Path | str, dataset: str, train: int, test: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Features of the `train` and `test` samples of a dataset, in the order of its own files."""
     found = read_features(path, dataset)
     if len(found.ids) != train + test:
-        raise _error(found.path, f"it has {len(found.ids)} rows, but {dataset} has {train} samples to train on and {test} to test on")
+        raise _error(
+            found.path,
+            f"it has {len(found.ids)} rows, but {dataset} has {train} samples to train on and"
+            f" {test} to test on",
+        )
     wrong = found.ids != np.concatenate([row_ids("train", train), row_ids("test", test)])
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise _error(found.path, f"its row {row} is {str(found.ids[row])!r}, which is not the sample of {dataset} that belongs there")
+        raise _error(
+            found.path,
+            f"its row {row} is {str(found.ids[row])!r}, which is not the sample of {dataset} that"
+            " belongs there",
+        )
     return found.features[:train], found.features[train:]
 
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
         raise DataError(
-            f"there is no file of features {path}: make it with cclk features DATASET --encoder ENCODER --out {path} "
-            "(cclk features --help lists encoders)"
+            f"there is no file of features {path}: make it with cclk features DATASET --encoder"
+            f" ENCODER --out {path} (cclk features --help lists encoders)"
         )
     try:
         if not zipfile.is_zipfile(path):
@@ -99,7 +125,11 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     except DataError:
         raise
     except (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile) as error:
-        raise _error(path, f"it cannot be read ({str(error).splitlines()[0] if str(error) else type(error).__name__})") from error
+        raise _error(
+            path,
+            "it cannot be read"
+            f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})",
+        ) from error
 
 
 def _error(path: Path, what: str) -> DataError:
@@ -108,4 +138,6 @@ def _error(path: Path, what: str) -> DataError:
 
 def features_column(width: int) -> Column:
     """The features of a file as one column of a condition: a vector with one length scale."""
-    return Column("features", width=width, categories=tuple(f"f{number}" for number in range(width)))
+    return Column(
+        "features", width=width, categories=tuple(f"f{number}" for number in range(width))
+    )

@@ -1,7 +1,8 @@
 """Which training rows make up the batch of a step.
 
-A batch is a function of the sampler's arguments and the step alone: nothing is remembered between steps but a cache, so a run
-can be continued from any step. Every sampler draws the batches of a whole epoch at once from (seed, epoch).
+A batch is a function of the sampler's arguments and the step alone: nothing is remembered between
+steps but a cache, so a run can be continued from any step. Every sampler draws the batches of a
+whole epoch at once from (seed, epoch).
 """
 
 from __future__ import annotations
@@ -40,13 +41,18 @@ class EpochSampler(ABC):
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
         if batch_size > rows:
-            raise ValueError(f"batch_size is {batch_size}, but the training split has {rows} rows: choose a batch_size of at most {rows}")
+            raise ValueError(
+                f"batch_size is {batch_size}, but the training split has {rows} rows: choose a"
+                f" batch_size of at most {rows}"
+            )
         self.rows, self.batch_size, self.seed = rows, batch_size, seed
         self.steps_per_epoch = rows // batch_size
         self._epoch, self._batches = -1, torch.empty(0)
 
     def batch(self, step: int) -> Tensor:
-        """The rows of this step's batch, int64 (batch_size,); any step from 0 on may be asked for, in any order."""
+        """The rows of this step's batch, int64 (batch_size,); any step from 0 on may be asked
+        for, in any order.
+        """
         if step < 0:
             raise ValueError(f"step is {step}: steps count from 0")
         epoch, place = divmod(step, self.steps_per_epoch)
@@ -67,7 +73,9 @@ class EpochSampler(ABC):
 
 
 class Uniform(EpochSampler):
-    """Every row once per epoch, in random order; what is left over after the last whole batch waits for another epoch."""
+    """Every row once per epoch, in random order; what is left over after the last whole batch
+    waits for another epoch.
+    """
 
     purpose = "uniform batches"
 
@@ -84,17 +92,30 @@ class ClusterBatches(EpochSampler):
 
     Args:
         clusters: the cluster of each training row, integers (n,).
-        mode: "fair": all rows of a batch are of one cluster, chosen with probability proportional to its size; rows of a cluster
-            take turns, and are drawn with replacement where the cluster is smaller than the batch.
-            "weaksup": a batch is made of groups of rows of the same cluster.
-        group: rows per group for "weaksup"; a cluster that does not divide into groups has its last one filled from its own rows.
+        mode: "fair": all rows of a batch are of one cluster, chosen with probability proportional
+            to its size; rows of a cluster take turns, and are drawn with replacement where the
+            cluster is smaller than the batch. "weaksup": a batch is made of groups of rows of the
+            same cluster.
+        group: rows per group for "weaksup"; a cluster that does not divide into groups has its last
+            one filled from its own rows.
     """
 
     purpose = "cluster batches"
 
-    def __init__(self, clusters: Tensor, batch_size: int, *, seed: int = 0, mode: Literal["fair", "weaksup"], group: int = 2) -> None:
+    def __init__(
+        self,
+        clusters: Tensor,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        mode: Literal["fair", "weaksup"],
+        group: int = 2,
+    ) -> None:
         if clusters.ndim != 1 or clusters.is_floating_point():
-            raise ValueError(f"clusters has shape {tuple(clusters.shape)} and dtype {clusters.dtype}: it must be integers (n,)")
+            raise ValueError(
+                f"clusters has shape {tuple(clusters.shape)} and dtype {clusters.dtype}: it must be"
+                " integers (n,)"
+            )
         super().__init__(len(clusters), batch_size, seed)
         if mode not in ("fair", "weaksup"):
             raise ValueError(f"mode is {mode!r}: choose fair or weaksup")
@@ -106,10 +127,16 @@ class ClusterBatches(EpochSampler):
         self._by_cluster = np.argsort(label, kind="stable")
 
     def draw(self, random: np.random.Generator) -> Rows:
-        return self._fair(random) if self.mode == "fair" else self._in_groups(self._pairs(random), random)
+        return (
+            self._fair(random)
+            if self.mode == "fair"
+            else self._in_groups(self._pairs(random), random)
+        )
 
     def _fair(self, random: np.random.Generator) -> Rows:
-        turns = random.choice(len(self._sizes), size=self.steps_per_epoch, p=self._sizes / self.rows)
+        turns = random.choice(
+            len(self._sizes), size=self.steps_per_epoch, p=self._sizes / self.rows
+        )
         batches = np.empty((self.steps_per_epoch, self.batch_size), np.int64)
         for cluster, members in enumerate(np.split(self._by_cluster, np.cumsum(self._sizes)[:-1])):
             steps = np.flatnonzero(turns == cluster)
@@ -119,7 +146,9 @@ class ClusterBatches(EpochSampler):
                 continue
             for start in range(0, len(steps), whole):
                 some = steps[start : start + whole]
-                batches[some] = random.permutation(members)[: len(some) * self.batch_size].reshape(-1, self.batch_size)
+                batches[some] = random.permutation(members)[: len(some) * self.batch_size].reshape(
+                    -1, self.batch_size
+                )
         return batches
 
     def _pairs(self, random: np.random.Generator) -> Rows:
@@ -127,26 +156,32 @@ class ClusterBatches(EpochSampler):
         cluster = np.repeat(np.arange(len(self._sizes)), self._sizes)
         members = self._by_cluster[np.lexsort((random.random(self.rows), cluster))]
         padded = -(-self._sizes // self.group) * self.group
-        start, size = np.repeat(np.cumsum(self._sizes) - self._sizes, padded), np.repeat(self._sizes, padded)
+        start, size = (
+            np.repeat(np.cumsum(self._sizes) - self._sizes, padded),
+            np.repeat(self._sizes, padded),
+        )
         place = np.arange(padded.sum()) - np.repeat(np.cumsum(padded) - padded, padded)
         return members[start + place % size].reshape(-1, self.group)
 
 
 class LocalBatches(EpochSampler):
-    """Batches in which every row has close partners: groups of neighbours in the condition, redrawn every epoch.
+    """Batches in which every row has close neighbors: groups of neighbors in the condition,
+    redrawn every epoch.
 
-    The groups are the leaves of a random-projection tree: every node sorts its rows along a random direction and cuts them in two
-    halves, until `group` rows are left. A batch is batch_size / group random groups. Columns are standardised first, so that units
-    do not matter.
+    The groups are the leaves of a random-projection tree: every node sorts its rows along a random
+    direction and cuts them in two halves, until `group` rows are left. A batch is batch_size /
+    group random groups. Columns are standardized first, so that units do not matter.
 
     Args:
         condition: the condition of each training row, (n,) or (n, k).
-        group: neighbours per group.
+        group: neighbors per group.
     """
 
     purpose = "local batches"
 
-    def __init__(self, condition: Tensor, batch_size: int, *, seed: int = 0, group: int = 16) -> None:
+    def __init__(
+        self, condition: Tensor, batch_size: int, *, seed: int = 0, group: int = 16
+    ) -> None:
         super().__init__(len(condition), batch_size, seed)
         _check_group(group, batch_size)
         self.group = group
@@ -160,11 +195,16 @@ class LocalBatches(EpochSampler):
         return self._in_groups(self._leaves(random), random)
 
     def _leaves(self, random: np.random.Generator) -> Rows:
-        """All nodes of a level are cut at once: rows lie node by node, and one sort by (node, projection) does them all."""
+        """All nodes of a level are cut at once: rows lie node by node, and one sort by (node,
+        projection) does them all.
+        """
         values = self._values
         if values.shape[1] > _TREE_COLUMNS:
-            values = values @ random.standard_normal((values.shape[1], _TREE_COLUMNS), dtype=np.float32)
-        # A random order to begin with: it decides between equal conditions, and which rows are left out of whole groups.
+            values = values @ random.standard_normal(
+                (values.shape[1], _TREE_COLUMNS), dtype=np.float32
+            )
+        # A random order to begin with: it decides between equal conditions, and which rows are left
+        # out of whole groups.
         order = random.permutation(self.rows)[: self.rows // self.group * self.group]
         leaves = np.array([len(order) // self.group])
         while leaves.max() > 1:
@@ -179,4 +219,6 @@ class LocalBatches(EpochSampler):
 
 def _check_group(group: int, batch_size: int) -> None:
     if group < 1 or batch_size % group:
-        raise ValueError(f"group is {group}: it must be at least 1 and divide the batch_size, {batch_size}")
+        raise ValueError(
+            f"group is {group}: it must be at least 1 and divide the batch_size, {batch_size}"
+        )

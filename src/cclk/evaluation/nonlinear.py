@@ -2,8 +2,9 @@
 
     prediction = linear probe + two hidden layers of 256 ReLU units
 
-The network starts as the linear probe (its last layer starts at 0) and is kept only as far as it does better on the validation split. So
-a leak that it finds is at least the linear one, up to the difference between the validation and the test split.
+The network starts as the linear probe (its last layer starts at 0) and is kept only as far as it
+does better on the validation split. So a leak that it finds is at least the linear one, up to the
+difference between the validation and the test split.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cclk.evaluation.feature_splits import Floats, Integers
+from cclk.evaluation.one_thread import one_thread
 from cclk.evaluation.probes import Linear
-from cclk.evaluation.samples import Floats, Integers
-from cclk.evaluation.threads import one_thread
 
 Task = Literal["regression", "classification"]
 
@@ -44,13 +45,16 @@ def fit_network(
     task: Task,
     seed: int,
 ) -> Network:
-    """Train the probe with AdamW, a cosine schedule and early stopping. Deterministic from the seed.
+    """Train the probe with AdamW, a cosine schedule and early stopping. Deterministic from the
+    seed.
 
     Args:
-        target: (n, k) standardised numbers for regression, (n,) class numbers for classification.
+        target: (n, k) standardized numbers for regression, (n,) class numbers for classification.
         start: the linear probe of the same target.
     """
-    measure: Callable[[Tensor, Tensor], Tensor] = F.mse_loss if task == "regression" else F.cross_entropy
+    measure: Callable[[Tensor, Tensor], Tensor] = (
+        F.mse_loss if task == "regression" else F.cross_entropy
+    )
     kind = torch.float32 if task == "regression" else torch.int64
     x, held_x = torch.from_numpy(features), torch.from_numpy(validation)
     t, held_t = torch.from_numpy(target).to(kind), torch.from_numpy(validation_target).to(kind)
@@ -63,7 +67,7 @@ def fit_network(
         {"params": weights, "weight_decay": _DECAY * min(1.0, _FEW / len(x))},
         {"params": [*network.biases, network.skip], "weight_decay": 0.0},
     ]
-    optimiser = torch.optim.AdamW(groups, lr=_RATE, fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=_RATE, fused=True)
     average = network.copy()
 
     def error() -> float:
@@ -73,12 +77,17 @@ def fit_network(
     with one_thread():
         best, best_error, stale = average.copy(), error(), 0
         for step in range(steps):
-            for group in optimiser.param_groups:
-                group["lr"] = _RATE * min(1.0, (step + 1) / _WARM_UP) * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+            for group in optimizer.param_groups:
+                group["lr"] = (
+                    _RATE
+                    * min(1.0, (step + 1) / _WARM_UP)
+                    * 0.5
+                    * (1.0 + math.cos(math.pi * step / steps))
+                )
             rows = torch.randint(len(x), (min(batch, len(x)),), generator=random)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             measure(network.score(x[rows]), t[rows]).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
             with torch.no_grad():
                 torch._foreach_lerp_(average.parameters(), network.parameters(), 1.0 - _MEMORY)
             if (step + 1) % (steps // _LOOKS) == 0:
@@ -101,7 +110,11 @@ class Network:
         self.third = torch.zeros(_WIDTH, outputs, requires_grad=True)
         self.skip = torch.as_tensor(start.weight, dtype=torch.float32).clone().requires_grad_()
         last = torch.as_tensor(start.bias, dtype=torch.float32).clone()
-        self.biases = [torch.zeros(_WIDTH, requires_grad=True), torch.zeros(_WIDTH, requires_grad=True), last.requires_grad_()]
+        self.biases = [
+            torch.zeros(_WIDTH, requires_grad=True),
+            torch.zeros(_WIDTH, requires_grad=True),
+            last.requires_grad_(),
+        ]
 
     def score(self, x: Tensor) -> Tensor:
         """The (n, k) predictions or class scores."""
@@ -117,7 +130,9 @@ class Network:
     def copy(self) -> Network:
         """The same network with parameters of its own, for keeping."""
         twin = copy.copy(self)
-        twin.first, twin.second, twin.third, twin.skip = (p.detach().clone() for p in (self.first, self.second, self.third, self.skip))
+        twin.first, twin.second, twin.third, twin.skip = (
+            p.detach().clone() for p in (self.first, self.second, self.third, self.skip)
+        )
         twin.biases = [bias.detach().clone() for bias in self.biases]
         return twin
 
@@ -127,5 +142,7 @@ class Network:
 
 
 def _draw(inputs: int, outputs: int, random: torch.Generator) -> Tensor:
-    """He initialisation."""
-    return (torch.randn(inputs, outputs, generator=random) * math.sqrt(2.0 / inputs)).requires_grad_()
+    """He initialization."""
+    return (
+        torch.randn(inputs, outputs, generator=random) * math.sqrt(2.0 / inputs)
+    ).requires_grad_()

@@ -12,5 +12,6 @@ def parts_of(dataset: Dataset) -> Parts:
     if dataset.condition_kind != "mixed":
         return ()
     return [
-        (column.name, "categorical" if column.kind == "categorical" else "continuous", place) for column, place in placed(dataset.columns)
+        (column.name, "categorical" if column.kind == "categorical" else "continuous", place)
+        for column, place in placed(dataset.columns)
     ]

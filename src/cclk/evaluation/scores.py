@@ -1,4 +1,6 @@
-"""The result of an evaluation: accuracy on the label and leakage of the condition, with 95 % intervals; and its file, `evaluation.json`."""
+"""The result of an evaluation: accuracy on the label and leakage of the condition, with 95 %
+intervals; and its file, `evaluation.json`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _NAMES: dict[Unit, str] = {"accuracy": "accuracy", "r2": "R²", "mse": "MSE"}
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score on the test split with its 95 % bootstrap interval. Printed, it is the value: `92.8 %`, `0.37`, `5,430`."""
+    """A score on the test split with its 95 % bootstrap interval. Printed, it is the value:
+    `92.8 %`, `0.37`, `5,430`.
+    """
 
     value: float
     low: float
@@ -50,7 +54,10 @@ class Estimate:
 
     def interval(self, separator: str = " to ") -> str:
         """The bounds without their unit."""
-        low, high = (f"{100 * bound:.1f}" if self.unit == "accuracy" else _two_digits(bound) for bound in (self.low, self.high))
+        low, high = (
+            f"{100 * bound:.1f}" if self.unit == "accuracy" else _two_digits(bound)
+            for bound in (self.low, self.high)
+        )
         return f"{low}{separator}{high}"
 
     @property
@@ -72,7 +79,9 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Leakage:
-    """How well one column of the condition is predicted; all None if the column is constant in the training or the test split."""
+    """How well one column of the condition is predicted; all None if the column is constant in
+    the training or the test split.
+    """
 
     linear: Estimate | None = None
     """R² of a number, accuracy of a category."""
@@ -81,12 +90,18 @@ class Leakage:
     """In the units of the column; None for a category."""
     nonlinear_mse: Estimate | None = None
     baseline: Estimate | None = None
-    """Without any features: the MSE of predicting the training mean, or the accuracy of predicting the most common category."""
+    """Without any features: the MSE of predicting the training mean, or the accuracy of
+    predicting the most common category.
+    """
 
     @property
     def worst(self) -> Estimate | None:
         """The larger of both probes."""
-        return max((found for found in (self.linear, self.nonlinear) if found), key=lambda found: found.value, default=None)
+        return max(
+            (found for found in (self.linear, self.nonlinear) if found),
+            key=lambda found: found.value,
+            default=None,
+        )
 
     @property
     def guess(self) -> Estimate | None:
@@ -95,15 +110,22 @@ class Leakage:
 
     def to_json(self) -> dict[str, JsonValue]:
         tree: dict[str, JsonValue] = {}
-        for name, estimates in (("linear", (self.linear, self.linear_mse)), ("nonlinear", (self.nonlinear, self.nonlinear_mse))):
+        for name, estimates in (
+            ("linear", (self.linear, self.linear_mse)),
+            ("nonlinear", (self.nonlinear, self.nonlinear_mse)),
+        ):
             if found := [estimate for estimate in estimates if estimate]:
                 tree[name] = {estimate.unit: estimate.to_json() for estimate in found}
-        return tree | ({f"baseline_{self.baseline.unit}": self.baseline.to_json()} if self.baseline else {})
+        return tree | (
+            {f"baseline_{self.baseline.unit}": self.baseline.to_json()} if self.baseline else {}
+        )
 
 
 @dataclass(frozen=True)
 class FeatureScores:
-    """What one representation, the encoder's features or their projections, tells of the label and leaks of the condition."""
+    """What one representation, the encoder's features or their projections, tells of the label
+    and leaks of the condition.
+    """
 
     accuracy: Accuracy = Accuracy()
     leakage: Mapping[str, Leakage] = field(default_factory=dict)
@@ -117,15 +139,26 @@ class FeatureScores:
         return list(self.leakage.items()) or [("", Leakage())]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The leakage of a single column stands under "leakage" without its name, that of several under "leakages"."""
+        """The leakage of a single column stands under "leakage" without its name, that of
+        several under "leakages".
+        """
         accuracy = (("linear", self.accuracy.linear), ("knn", self.accuracy.knn))
-        tree: dict[str, JsonValue] = {"accuracy": {name: found.to_json() for name, found in accuracy if found}}
-        leakages: dict[str, JsonValue] = {name: found.to_json() for name, found in self.leakage.items()}
+        tree: dict[str, JsonValue] = {
+            "accuracy": {name: found.to_json() for name, found in accuracy if found}
+        }
+        leakages: dict[str, JsonValue] = {
+            name: found.to_json() for name, found in self.leakage.items()
+        }
         if len(leakages) == 1:
             tree["leakage"] = next(iter(leakages.values()))
         elif leakages:
             tree |= {"leakage": {}, "leakages": leakages}
-        return tree | {"how": {name: list[JsonValue](detail) if isinstance(detail, list) else detail for name, detail in self.how.items()}}
+        return tree | {
+            "how": {
+                name: list[JsonValue](detail) if isinstance(detail, list) else detail
+                for name, detail in self.how.items()
+            }
+        }
 
 
 @dataclass(frozen=True)
@@ -140,7 +173,9 @@ class Evaluation:
     @property
     def features(self) -> dict[str, FeatureScores]:
         """The representations that were evaluated, by name."""
-        return {"encoder": self.encoder} | ({"projection": self.projection} if self.projection else {})
+        return {"encoder": self.encoder} | (
+            {"projection": self.projection} if self.projection else {}
+        )
 
     @property
     def accuracy(self) -> Accuracy:
@@ -157,13 +192,30 @@ class Evaluation:
         for name, scores in self.features.items():
             for line, (column, leakage) in enumerate(scores.rows):
                 shown = [leakage.linear, leakage.nonlinear]
-                start = ["", "", ""] if line else [name, *(str(found or "-") for found in (scores.accuracy.linear, scores.accuracy.knn))]
-                rows.append([*start, column or "-", *(found.titled if found else "-" for found in shown)])
+                start = (
+                    ["", "", ""]
+                    if line
+                    else [
+                        name,
+                        *(
+                            str(found or "-")
+                            for found in (scores.accuracy.linear, scores.accuracy.knn)
+                        ),
+                    ]
+                )
+                rows.append(
+                    [*start, column or "-", *(found.titled if found else "-" for found in shown)]
+                )
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
 
     def to_json(self) -> dict[str, JsonValue]:
-        tree: dict[str, JsonValue] = {name: scores.to_json() for name, scores in self.features.items()}
+        tree: dict[str, JsonValue] = {
+            name: scores.to_json() for name, scores in self.features.items()
+        }
         return tree | ({"version": self.version} if self.version else {})
 
     @classmethod
@@ -171,13 +223,18 @@ class Evaluation:
         """From the content of an `evaluation.json`.
 
         Args:
-            condition: the name of a single condition column, which the file does not hold; "" if there is no condition.
+            condition: the name of a single condition column, which the file does not hold; "" if
+                there is no condition.
 
         Raises:
             ValueError: naming the field that is missing or of another type.
         """
         file = check_json(_FORMAT, tree)
-        return cls(file.encoder.scores(condition), file.projection.scores(condition) if file.projection else None, file.version)
+        return cls(
+            file.encoder.scores(condition),
+            file.projection.scores(condition) if file.projection else None,
+            file.version,
+        )
 
 
 @dataclass(frozen=True)
@@ -191,13 +248,22 @@ class _LeakageFile:
 
     def leakage(self) -> Leakage:
         def first(found: Mapping[Unit, Estimate | None], *units: Unit) -> Estimate | None:
-            return next((replace(estimate, unit=unit) for unit in units if (estimate := found.get(unit))), None)
+            return next(
+                (replace(estimate, unit=unit) for unit in units if (estimate := found.get(unit))),
+                None,
+            )
 
-        baseline: dict[Unit, Estimate | None] = {"mse": self.baseline_mse, "accuracy": self.baseline_accuracy}
+        baseline: dict[Unit, Estimate | None] = {
+            "mse": self.baseline_mse,
+            "accuracy": self.baseline_accuracy,
+        }
         return Leakage(
-            first(self.linear, "r2", "accuracy"), first(self.nonlinear, "r2", "accuracy"),
-            first(self.linear, "mse"), first(self.nonlinear, "mse"), first(baseline, "mse", "accuracy"),
-        )  # fmt: skip
+            first(self.linear, "r2", "accuracy"),
+            first(self.nonlinear, "r2", "accuracy"),
+            first(self.linear, "mse"),
+            first(self.nonlinear, "mse"),
+            first(baseline, "mse", "accuracy"),
+        )
 
 
 @dataclass(frozen=True)
@@ -208,8 +274,12 @@ class _ScoresFile:
     how: dict[str, Detail] = field(default_factory=dict)
 
     def scores(self, condition: str) -> FeatureScores:
-        leakages = self.leakages or ({condition: self.leakage} if condition and self.leakage else {})
-        return FeatureScores(self.accuracy, {name: found.leakage() for name, found in leakages.items()}, self.how)
+        leakages = self.leakages or (
+            {condition: self.leakage} if condition and self.leakage else {}
+        )
+        return FeatureScores(
+            self.accuracy, {name: found.leakage() for name, found in leakages.items()}, self.how
+        )
 
 
 @dataclass(frozen=True)
@@ -230,14 +300,18 @@ def write_evaluation(run: Path, evaluation: Evaluation) -> Path:
 
 
 def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | None:
-    """The evaluation of a run folder; None if it has not been evaluated yet. `condition` is as in `Evaluation.from_json`."""
+    """The evaluation of a run folder; None if it has not been evaluated yet. `condition` is as
+    in `Evaluation.from_json`.
+    """
     path = run / FILE
     if not path.exists():
         return None
     try:
         return Evaluation.from_json(json.loads(path.read_text(encoding="utf-8")), condition)
     except ValueError as error:
-        raise ValueError(f"{path} is not a valid evaluation ({error}): delete it and evaluate the run again") from None
+        raise ValueError(
+            f"{path} is not a valid evaluation ({error}): delete it and evaluate the run again"
+        ) from None
 
 
 def three_figures(value: float) -> str:

@@ -1,10 +1,13 @@
-"""The experiments: every table and figure of the paper as a grid of runs, its results kept, and set beside what was published."""
+"""The experiments: every table and figure of the paper as a grid of runs, its results kept, and
+set beside what was published.
+"""
 
+from cclk.errors import ResultError
 from cclk.experiments.grid import pending, reproduce
 from cclk.experiments.plan import SIZES, Cell, Claim, Experiment, Plan, Size
 from cclk.experiments.pool import Pool
 from cclk.experiments.registry import EXPERIMENTS, experiment
-from cclk.experiments.results import CellResult, ExperimentResult, ResultError, RunResult
+from cclk.experiments.results import CellResult, ExperimentResult, RunResult
 
 __all__ = [
     "EXPERIMENTS",

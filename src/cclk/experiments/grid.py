@@ -1,6 +1,8 @@
-"""Running an experiment: its cells as jobs on several processes, every finished one kept at once, none run twice.
+"""Running an experiment: its cells as jobs on several processes, every finished one kept at
+once, none run twice.
 
-First every cell that has choices tries them on the validation split; then each cell runs its seeds with what was chosen.
+First every cell that has choices tries them on the validation split; then each cell runs its seeds
+with what was chosen.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import torch
 
 import cclk
 from cclk.experiments import results
-from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
 from cclk.experiments.plan import Cell, Experiment, Overrides, Size, score
 from cclk.experiments.pool import Pool
+from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import CellResult, ExperimentResult, RunResult
 
 TUNING_SEEDS = 1
@@ -45,10 +47,10 @@ def reproduce(
         only: run nothing but the cells that have this in "row, column".
     """
     path = results.path_of(results_folder, experiment.name, size)
-    if experiment.picture is not None:
+    if experiment.figure is not None:
         where = (overrides or {}).get("data_dir")
-        picture = experiment.picture(size, Path(str(where)) if where else None)
-        result = replace(_header(experiment, size, command), picture=picture)
+        figure = experiment.figure(size, Path(str(where)) if where else None)
+        result = replace(_header(experiment, size, command), figure=figure)
         results.write(path, result)
         return result
     grid = _Grid(experiment, size, command, path, seeds, overrides, only)
@@ -67,18 +69,34 @@ def pending(
     overrides: Overrides | None = None,
     only: str = "",
 ) -> list[Job]:
-    """The runs that `reproduce` would do; a cell's own, before it has chosen, have the settings that all choices share."""
-    if experiment.picture is not None:
+    """The runs that `reproduce` would do; a cell's own, before it has chosen, have the settings
+    that all choices share.
+    """
+    if experiment.figure is not None:
         return []
-    grid = _Grid(experiment, size, "", results.path_of(results_folder, experiment.name, size), seeds, overrides, only)
+    grid = _Grid(
+        experiment,
+        size,
+        "",
+        results.path_of(results_folder, experiment.name, size),
+        seeds,
+        overrides,
+        only,
+    )
     return list({job.key: job for job in [*grid.tuning(), *grid.final()]}.values())
 
 
 def _header(experiment: Experiment, size: Size, command: str) -> ExperimentResult:
     return ExperimentResult(
-        experiment=experiment.name, size=size, title=experiment.title, source=experiment.source, command=command,
-        version=cclk.__version__, torch=torch.__version__, cores=os.cpu_count(),
-    )  # fmt: skip
+        experiment=experiment.name,
+        size=size,
+        title=experiment.title,
+        source=experiment.source,
+        command=command,
+        version=cclk.__version__,
+        torch=torch.__version__,
+        cores=os.cpu_count(),
+    )
 
 
 class _Grid:
@@ -96,7 +114,11 @@ class _Grid:
     ) -> None:
         self.experiment, self.plan, self.path = experiment, experiment.plan(size), path
         self.header = _header(experiment, size, command)
-        self.seeds, self.overrides, self.only = seeds or self.plan.seeds, dict(overrides or {}), only
+        self.seeds, self.overrides, self.only = (
+            seeds or self.plan.seeds,
+            dict(overrides or {}),
+            only,
+        )
         self.found = results.finished_runs(path.parent)
         self.before = results.read(path) if path.exists() else None
         # If there are more seeds already than were asked for, they stay.
@@ -105,17 +127,30 @@ class _Grid:
 
     def tuning(self) -> list[Job]:
         """The choices not tried yet, those that another cell's choice depends on included."""
-        return [job for cell in self._asked() for job in self._choices(self._tuned(cell)) if not self._known(job)]
+        return [
+            job
+            for cell in self._asked()
+            for job in self._choices(self._tuned(cell))
+            if not self._known(job)
+        ]
 
     def final(self) -> list[Job]:
         """The seeds not run yet."""
-        return [job for cell in self._asked() for job in self._seeds(cell, self.seeds) if not self._known(job)]
+        return [
+            job
+            for cell in self._asked()
+            for job in self._seeds(cell, self.seeds)
+            if not self._known(job)
+        ]
 
     def _asked(self) -> list[Cell]:
         found = self.plan.having(self.only)
         if not found:
             names = dict.fromkeys(f"{cell.row}, {cell.column}" for cell in self.plan.cells)
-            raise ValueError(f"--only {self.only!r} is in none of the cells of {self.experiment.name}: {'; '.join(names)}")
+            raise ValueError(
+                f"--only {self.only!r} is in none of the cells of {self.experiment.name}:"
+                f" {'; '.join(names)}"
+            )
         return found
 
     def keep(self, job: Job, found: RunResult) -> None:
@@ -124,7 +159,9 @@ class _Grid:
         self.write()
 
     def write(self) -> ExperimentResult:
-        """Write the result so far into its file, together with runs that another process has added meanwhile."""
+        """Write the result so far into its file, together with runs that another process has
+        added meanwhile.
+        """
         self.found = results.finished_runs(self.path.parent) | self.found
         result = self.result()
         results.write(self.path, result)
@@ -143,28 +180,44 @@ class _Grid:
             axis=self.experiment.axis,
             common=self.plan.common,
             claims=self.experiment.claims,
-            process_seconds=round(sum(run.train_seconds + run.measure_seconds for run in every.values())),
+            process_seconds=round(
+                sum(run.train_seconds + run.measure_seconds for run in every.values())
+            ),
             cells=cells,
         )
 
     def _signed(self) -> ExperimentResult:
-        """The header; a command that adds nothing keeps the command and versions of the one that did the work."""
+        """The header; a command that adds nothing keeps the command and versions of the one that
+        did the work.
+        """
         if self.before is None or (self.ran and self.seeds >= self.shown):
             return self.header
         header = replace(self.header, command=self.before.command)
         if self.ran:
             return header
-        return replace(header, version=self.before.version, torch=self.before.torch, cores=self.before.cores)
+        return replace(
+            header, version=self.before.version, torch=self.before.torch, cores=self.before.cores
+        )
 
     def _cell_result(self, cell: Cell) -> CellResult:
         waits = bool(self._tuned(cell).choices) and self._chosen(self._tuned(cell)) is None
         return CellResult(
             **vars(cell),
             chosen=self._chosen(cell),
-            tuning=tuple(replace(self.found[job.key], choice=job.choice) for job in self._choices(cell) if self._known(job)),
-            runs=()
-            if waits
-            else tuple(replace(self.found[job.key], choice=None) for job in self._seeds(cell, self.shown) if self._known(job)),
+            tuning=tuple(
+                replace(self.found[job.key], choice=job.choice)
+                for job in self._choices(cell)
+                if self._known(job)
+            ),
+            runs=(
+                ()
+                if waits
+                else tuple(
+                    replace(self.found[job.key], choice=None)
+                    for job in self._seeds(cell, self.shown)
+                    if self._known(job)
+                )
+            ),
         )
 
     def _choices(self, cell: Cell) -> Iterator[Job]:
@@ -174,7 +227,15 @@ class _Grid:
             for seed in range(TUNING_SEEDS):
                 settings = {**self.plan.common, **cell.settings, **choice, **self.overrides}
                 title = f"{cell.row}, {cell.column}, choice {number + 1} of {len(cell.choices)}"
-                yield Job(title, settings, seed, "validation", self.plan.measures, choice=number, data=self.plan.data)
+                yield Job(
+                    title,
+                    settings,
+                    seed,
+                    "validation",
+                    self.plan.measures,
+                    choice=number,
+                    data=self.plan.data,
+                )
 
     def _chosen(self, cell: Cell) -> int | None:
         """The number of the best choice once all were tried; the first of equals."""
@@ -186,14 +247,20 @@ class _Grid:
                 return None
             assert job.choice is not None
             measured = self.found[job.key].measures  # another experiment may have measured more
-            tried.setdefault(job.choice, []).append(score({name: measured[name] for name in self.plan.measures}))
+            tried.setdefault(job.choice, []).append(
+                score({name: measured[name] for name in self.plan.measures})
+            )
         return max(tried, key=lambda number: sum(tried[number])) if tried else None
 
     def _tuned(self, cell: Cell) -> Cell:
         """The cell whose choice holds: this one, or the one it follows."""
         if not cell.tuned_like:
             return cell
-        return next(other for other in self.plan.cells if (other.row, other.column) == (cell.tuned_like, cell.column))
+        return next(
+            other
+            for other in self.plan.cells
+            if (other.row, other.column) == (cell.tuned_like, cell.column)
+        )
 
     def _chosen_settings(self, cell: Cell) -> Overrides:
         """What the choice on the validation split says."""
@@ -203,13 +270,30 @@ class _Grid:
 
     def _seeds(self, cell: Cell, seeds: int) -> Iterator[Job]:
         best = self._chosen_settings(cell)
-        # What was held out for choosing is trained on in the end, by every method, unless something still looks at it.
-        whole = {"holdout": 0} if self.plan.whole and self.plan.split == "test" and not self.plan.watch else {}
+        # What was held out for choosing is trained on in the end, by every method, unless something
+        # still looks at it.
+        whole = (
+            {"holdout": 0}
+            if self.plan.whole and self.plan.split == "test" and not self.plan.watch
+            else {}
+        )
         for seed in range(seeds):
             settings = {**self.plan.common, **cell.settings, **best, **whole, **self.overrides}
             where = cell.column if cell.x is None else f"{cell.column}, {cell.x:g}"
-            yield Job(f"{cell.row}, {where}", settings, seed, self.plan.split, self.plan.measures, self.plan.watch, data=self.plan.data)
+            yield Job(
+                f"{cell.row}, {where}",
+                settings,
+                seed,
+                self.plan.split,
+                self.plan.measures,
+                self.plan.watch,
+                data=self.plan.data,
+            )
 
     def _known(self, job: Job) -> bool:
         run = self.found.get(job.key)
-        return run is not None and set(job.measures) <= set(run.measures) and (not job.watch or run.curve is not None)
+        return (
+            run is not None
+            and set(job.measures) <= set(run.measures)
+            and (not job.watch or run.curve is not None)
+        )

@@ -15,6 +15,7 @@ import torch
 
 import cclk
 from cclk.data.dataset import Dataset
+from cclk.errors import Interrupted
 from cclk.experiments.measure import Embed, Measure, measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CurvePoint, RunResult, key_of
@@ -51,19 +52,25 @@ _stopped: list[int] = []
 
 
 def start(threads: int) -> None:
-    """Prepare a worker process, which is born deaf to Ctrl-C: one that comes before its first run stops that run."""
+    """Prepare a worker process, which is born deaf to Ctrl-C: one that comes before its first
+    run stops that run.
+    """
     signal.signal(signal.SIGINT, lambda number, _: _stopped.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     torch.set_num_threads(threads)
-    warnings.simplefilter("ignore", cclk.CclkWarning)  # a grid holds settings that are bad on purpose
+    warnings.simplefilter(
+        "ignore", cclk.CclkWarning
+    )  # a grid holds settings that are bad on purpose
 
 
 def run(job: Job, folder: Path) -> RunResult | None:
-    """Train (or go on with) the run in its folder and measure it; None if a signal stopped it, which is saved."""
+    """Train (or go on with) the run in its folder and measure it; None if a signal stopped it,
+    which is saved.
+    """
     try:
         with _stoppable():
             return None if _stopped else _run(job, folder)
-    except (engine.Interrupted, KeyboardInterrupt):
+    except (Interrupted, KeyboardInterrupt):
         return None
     except ValueError as error:
         raise ValueError(f"{job.title}, seed {job.seed}: {error}") from error
@@ -74,7 +81,10 @@ def run(job: Job, folder: Path) -> RunResult | None:
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """Signals end what is done here; training, which is begun in it, saves itself first."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
@@ -128,4 +138,10 @@ def _watch(job: Job, dataset: Dataset) -> Watch:
 def _curve(run: Run) -> tuple[CurvePoint, ...] | None:
     """The accuracies that were measured during training; None if none were."""
     lines = [line for line in run.metrics() if "accuracy" in line]
-    return tuple(CurvePoint(line["epoch"], round(line["accuracy"], 4), round(line["knn"], 4)) for line in lines) or None
+    return (
+        tuple(
+            CurvePoint(line["epoch"], round(line["accuracy"], 4), round(line["knn"], 4))
+            for line in lines
+        )
+        or None
+    )

@@ -1,4 +1,6 @@
-"""What an experiment is: a grid of cells, each a method in a setting, run with several seeds and set beside what was published."""
+"""What an experiment is: a grid of cells, each a method in a setting, run with several seeds and
+set beside what was published.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Cell:
     """The dataset or recipe: the cells of one column are compared with each other."""
     settings: Overrides
     choices: tuple[Overrides, ...] = ()
-    """Settings to choose among on the validation split before the seeds are run; none if there is nothing to choose."""
+    """Settings to choose among on the validation split before the seeds are run; none if there
+    is nothing to choose.
+    """
     tuned_like: str = ""
     """The row of the same column whose choice holds for this cell too."""
     x: float | None = None
@@ -63,7 +67,9 @@ class Plan:
     whole: bool = True
     """Runs measured on test train on what was held out for choosing too."""
     data: str = ""
-    """The fingerprint of data that may change, such as a file of the user's own: runs on other data are other runs."""
+    """The fingerprint of data that may change, such as a file of the user's own: runs on other
+    data are other runs.
+    """
 
     def having(self, text: str) -> list[Cell]:
         """The cells with this in "row, column"."""
@@ -71,15 +77,15 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class WeightsPicture:
+class WeightsFigure:
     """The kernel matrix of a few samples beside the weights made of it."""
 
     dataset: str
     kernel: str
-    colours: list[list[int]]
+    colors: list[list[int]]
     panels: Mapping[str, list[list[float]]]
     """Title to matrix."""
-    effective_partners: Mapping[str, float]
+    effective_neighbors: Mapping[str, float]
     """Title of the weights to the effective number of neighbors of the median anchor."""
 
 
@@ -95,10 +101,12 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     axis: str = ""
     """What `Cell.x` is."""
-    picture: Callable[[Size, Path | None], WeightsPicture] | None = None
+    figure: Callable[[Size, Path | None], WeightsFigure] | None = None
     """For a figure that needs no training: what it shows, made of data in this folder."""
 
 
 def score(measures: Mapping[Measure, float]) -> float:
-    """What a choice is made by: accuracy, less the share of the condition that is still readable where that is measured."""
+    """What a choice is made by: accuracy, less the share of the condition that is still readable
+    where that is measured.
+    """
     return measures["accuracy"] - max(0.0, measures.get("nonlinear_r2", 0.0))

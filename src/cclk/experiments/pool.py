@@ -14,11 +14,11 @@ from pathlib import Path
 
 import torch
 
+from cclk.errors import Stopped
 from cclk.experiments import job as jobs
-from cclk.experiments.display import GridDisplay
 from cclk.experiments.job import Job
+from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import RunResult
-from cclk.training.files import Stopped
 from cclk.training.signals import noted_signals
 
 _GO_ON = "finished runs are kept and the others are saved: the same command goes on"
@@ -27,29 +27,49 @@ _GO_ON = "finished runs are kept and the others are saved: the same command goes
 class Pool:
     """Worker processes, by default one per core, each with one thread, or one where there is a GPU.
 
-    A signal lets the jobs under way save themselves, and drops the others. A job that cannot be done does not keep the others from it.
+    A signal lets the jobs under way save themselves, and drops the others. A job that cannot be
+    done does not keep the others from it.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         self.workers = workers or (1 if torch.cuda.is_available() else cores)
         self.threads = max(1, cores // self.workers)
 
     def __enter__(self) -> Pool:
         context = multiprocessing.get_context("spawn")
-        self.pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=jobs.start, initargs=(self.threads,))
+        self.pool = ProcessPoolExecutor(
+            self.workers, mp_context=context, initializer=jobs.start, initargs=(self.threads,)
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, todo: Sequence[Job], folder: Path, keep: Callable[[Job, RunResult], None], display: GridDisplay) -> None:
-        """Run jobs in folders of their own under `folder`; each result is given to `keep` as soon as it is there."""
-        waiting, under_way = list({job.key: job for job in todo}.values()), dict[Future[RunResult | None], tuple[Job, float]]()
+    def run(
+        self,
+        todo: Sequence[Job],
+        folder: Path,
+        keep: Callable[[Job, RunResult], None],
+        display: GridDisplay,
+    ) -> None:
+        """Run jobs in folders of their own under `folder`; each result is given to `keep` as
+        soon as it is there.
+        """
+        waiting, under_way = (
+            list({job.key: job for job in todo}.values()),
+            dict[Future[RunResult | None], tuple[Job, float]](),
+        )
         failed: list[ValueError] = []
         told = False
         display.begin(len(waiting))
-        with noted_signals() as interrupted:  # Ctrl-C reaches the workers too, which save their runs
+        with (
+            noted_signals() as interrupted
+        ):  # Ctrl-C reaches the workers too, which save their runs
             while (waiting and not interrupted) or under_way:
                 if signal.SIGTERM in interrupted and not told:
                     told = True
@@ -65,7 +85,10 @@ class Pool:
                         found = future.result()
                     except BrokenProcessPool:
                         if not interrupted:
-                            raise ValueError(f"the process of {job.title}, seed {job.seed} was killed (out of memory?): {_GO_ON}") from None
+                            raise ValueError(
+                                f"the process of {job.title}, seed {job.seed} was killed (out of"
+                                f" memory?): {_GO_ON}"
+                            ) from None
                         found = None
                     except ValueError as error:
                         failed.append(error)
@@ -75,15 +98,23 @@ class Pool:
                         interrupted.append(signal.SIGINT)
                     else:
                         keep(job, found)
-                        display.finished(job.title, job.seed, found.measures, time.perf_counter() - began)
+                        display.finished(
+                            job.title, job.seed, found.measures, time.perf_counter() - began
+                        )
         if interrupted:
             raise Stopped(f"stopped; {_GO_ON}")
         if failed:
-            more = f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)" if len(failed) > 1 else ""
+            more = (
+                f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)"
+                if len(failed) > 1
+                else ""
+            )
             raise ValueError(f"{failed[0]}{more}") from failed[0]
 
     def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
-        """The first job starts the workers, who would die of a Ctrl-C before they know what to do with it: it waits for them."""
+        """The first job starts the workers, who would die of a Ctrl-C before they know what to
+        do with it: it waits for them.
+        """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self.pool.submit(jobs.run, job, folder)

@@ -1,7 +1,9 @@
-"""What is checked once, before a grid starts its processes: that its data are there, and how long it takes without a GPU.
+"""What is checked once, before a grid starts its processes: that its data are there, and how
+long it takes without a GPU.
 
-The time is that of the network alone: forward and backward through random images, times two views of every image of every step. Loading,
-augmentation and probes come on top; beside a ResNet they hardly count.
+The time is that of the network alone: forward and backward through random images, times two views
+of every image of every step. Loading, augmentation and probes come on top; beside a ResNet they
+hardly count.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from cclk.data.dataset import DataError
 from cclk.data.feature_files import read_features
-from cclk.data.files import data_folder
+from cclk.data.folder import data_folder
+from cclk.errors import DataError
 from cclk.experiments.job import Job
 from cclk.training.engine import total_steps
 from cclk.training.network import Network
@@ -41,7 +43,9 @@ class Extent:
 
 
 def check_data(jobs: Iterable[Job]) -> dict[str, Extent]:
-    """Load each dataset of these jobs once; an error, or a group of them, that names everything that is missing."""
+    """Load each dataset of these jobs once; an error, or a group of them, that names everything
+    that is missing.
+    """
     found: dict[str, Extent] = {}
     missing: dict[str, DataError] = {}
     for settings in _each(jobs):
@@ -51,12 +55,17 @@ def check_data(jobs: Iterable[Job]) -> dict[str, Extent]:
             missing[str(error)] = error
         try:
             dataset = load_dataset(settings)
-            found[_name(settings)] = Extent(len(dataset.train), len(dataset.validation), tuple(dataset.train.x.shape[1:]))
+            found[_name(settings)] = Extent(
+                len(dataset.train), len(dataset.validation), tuple(dataset.train.x.shape[1:])
+            )
         except DataError as error:
             missing[str(error)] = error
     errors = list(missing.values())
     if len(errors) > 1:
-        raise ExceptionGroup(f"{len(errors)} datasets or files of features are missing, and nothing was started:", errors)
+        raise ExceptionGroup(
+            f"{len(errors)} datasets or files of features are missing, and nothing was started:",
+            errors,
+        )
     if errors:
         raise errors[0]
     return found
@@ -69,7 +78,9 @@ def hours_without_gpu(jobs: Iterable[Job], extents: Mapping[str, Extent]) -> flo
     for job in jobs:
         settings = load(overrides=job.settings)
         extent, batch = extents[_name(settings)], settings.train.batch_size
-        network = json.dumps([_name(settings), settings.model.model_dump(mode="json"), settings.train.precision])
+        network = json.dumps(
+            [_name(settings), settings.model.model_dump(mode="json"), settings.train.precision]
+        )
         if network not in seconds:
             seconds[network] = _seconds_per_image(settings, extent.shape)
         rows = extent.train + (extent.validation if settings.data.holdout == 0 else 0)
@@ -79,12 +90,20 @@ def hours_without_gpu(jobs: Iterable[Job], extents: Mapping[str, Extent]) -> flo
 
 def _each(jobs: Iterable[Job]) -> list[Settings]:
     """Settings of every dataset of these jobs, one for each."""
-    return list({_name(settings): settings for settings in (load(overrides=job.settings) for job in jobs)}.values())
+    return list(
+        {
+            _name(settings): settings for settings in (load(overrides=job.settings) for job in jobs)
+        }.values()
+    )
 
 
 def _name(settings: Settings) -> str:
     """What tells datasets apart; rows held out of the same one do not."""
-    return json.dumps([settings.data.dataset, str(settings.data.data_dir), settings.data.dataset_options], sort_keys=True, default=str)
+    return json.dumps(
+        [settings.data.dataset, str(settings.data.data_dir), settings.data.dataset_options],
+        sort_keys=True,
+        default=str,
+    )
 
 
 def _check_features(settings: Settings) -> None:

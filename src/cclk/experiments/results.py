@@ -11,15 +11,12 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from cclk.errors import ResultError
 from cclk.experiments.measure import Measure
-from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsPicture
+from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsFigure
 from cclk.files import check_json, replace_text
 
 _HEADER = ("experiment", "size", "title", "source", "command", "version", "torch", "cores")
-
-
-class ResultError(ValueError):
-    """A results file that cannot be used; the message is one line that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class CellResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentResult:
-    """The result of an experiment: cells with their runs, or a picture."""
+    """The result of an experiment: cells with their runs, or a figure."""
 
     experiment: str
     size: Size
@@ -93,7 +90,7 @@ class ExperimentResult:
     claims: tuple[Claim, ...] = ()
     process_seconds: int = 0
     cells: tuple[CellResult, ...] = ()
-    picture: WeightsPicture | None = None
+    figure: WeightsFigure | None = None
 
     @property
     def columns(self) -> dict[str, list[CellResult]]:
@@ -105,7 +102,11 @@ class ExperimentResult:
 
     def to_json(self) -> dict[str, object]:
         tree: dict[str, object] = asdict(self, dict_factory=_without_none)
-        return {name: value for name, value in tree.items() if name in (*_HEADER, "picture")} if self.picture else tree
+        return (
+            {name: value for name, value in tree.items() if name in (*_HEADER, "figure")}
+            if self.figure
+            else tree
+        )
 
     @classmethod
     def from_json(cls, tree: object) -> ExperimentResult:
@@ -115,7 +116,7 @@ class ExperimentResult:
             ValueError: naming the field that is missing or of another type.
         """
         found = check_json(_FORMAT, tree)
-        if isinstance(tree, dict) and not tree.keys() & {"cells", "picture"}:
+        if isinstance(tree, dict) and not tree.keys() & {"cells", "figure"}:
             raise ValueError("cells: field required")
         return found
 
@@ -133,7 +134,9 @@ def path_of(folder: Path, name: str, size: Size) -> Path:
 
 
 def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = "") -> str:
-    """A name for one run and where it is measured: the same settings, split, seed and data have the same key, wherever the data lie."""
+    """A name for one run and where it is measured: the same settings, split, seed and data have
+    the same key, wherever the data lie.
+    """
     told = {name: value for name, value in settings.items() if name != "data_dir"}
     text = json.dumps([told, split, seed, *([data] if data else [])], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -144,11 +147,16 @@ def read(path: Path) -> ExperimentResult:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ResultError(f"{path} cannot be read ({error}): mend it, or delete it to run the experiment again") from None
+        raise ResultError(
+            f"{path} cannot be read ({error}): mend it, or delete it to run the experiment again"
+        ) from None
     try:
         return ExperimentResult.from_json(tree)
     except ValueError as error:
-        raise ResultError(f"{path} is not a valid result of an experiment ({error}): repair it, or choose another folder") from None
+        raise ResultError(
+            f"{path} is not a valid result of an experiment ({error}): repair it, or choose another"
+            " folder"
+        ) from None
 
 
 def write(path: Path, result: ExperimentResult) -> None:
@@ -159,7 +167,11 @@ def write(path: Path, result: ExperimentResult) -> None:
 
 def experiments_in(folder: Path) -> list[Path]:
     """The results files of experiments in a folder; other JSON files are left alone."""
-    return sorted(path for path in folder.glob("*.json") if '"experiment"' in path.read_text(encoding="utf-8", errors="replace")[:200])
+    return sorted(
+        path
+        for path in folder.glob("*.json")
+        if '"experiment"' in path.read_text(encoding="utf-8", errors="replace")[:200]
+    )
 
 
 def finished_runs(folder: Path) -> dict[str, RunResult]:
@@ -168,6 +180,12 @@ def finished_runs(folder: Path) -> dict[str, RunResult]:
     for path in experiments_in(folder) if folder.is_dir() else []:
         for cell in read(path).cells:
             for run in (*cell.tuning, *cell.runs):
-                before = runs.get(run.key, run)  # another experiment may have measured more of the same run
-                runs[run.key] = replace(run, measures={**before.measures, **run.measures}, curve=run.curve or before.curve)
+                before = runs.get(
+                    run.key, run
+                )  # another experiment may have measured more of the same run
+                runs[run.key] = replace(
+                    run,
+                    measures={**before.measures, **run.measures},
+                    curve=run.curve or before.curve,
+                )
     return runs

@@ -6,23 +6,42 @@ from collections.abc import Sequence
 
 import torch
 
-from cclk.features.extractor import Extractor, FeatureError, Preparation, first_line
+from cclk.errors import FeatureError
+from cclk.features.extractor import Extractor, Preparation, first_line
 
 
-def clip_extractor(source: str, pixels: int, size: int | None, mean: Sequence[float] | None, std: Sequence[float] | None) -> Extractor:
-    """The extractor of "open_clip:MODEL/WEIGHTS". Pictures are made ready as the model says, whatever their own `pixels`."""
+def clip_extractor(
+    source: str,
+    pixels: int,
+    size: int | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+) -> Extractor:
+    """The extractor of "open_clip:MODEL/WEIGHTS". Images are made ready as the model says,
+    whatever their own `pixels`.
+    """
     name, _, weights = source.removeprefix("open_clip:").partition("/")
     if not name or not weights:
-        raise FeatureError(f"{source!r} does not say both the model and its weights: write it as open_clip:ViT-B-32/openai")
+        raise FeatureError(
+            f"{source!r} does not say both the model and its weights: write it as"
+            " open_clip:ViT-B-32/openai"
+        )
     try:
         import open_clip  # type: ignore[import-not-found]
     except ImportError as error:
-        raise FeatureError(f"the encoder {source} needs open_clip: pip install open_clip_torch") from error
+        raise FeatureError(
+            f"the encoder {source} needs open_clip: pip install open_clip_torch"
+        ) from error
     try:
-        # OpenAI trained with QuickGELU; for ViT-B-32 open_clip builds plain GELU all the same and only warns, and the features are wrong.
-        model = open_clip.create_model(name, pretrained=weights, force_quick_gelu=weights.lower() == "openai")
+        # OpenAI trained with QuickGELU; for ViT-B-32 open_clip builds plain GELU all the same and
+        # only warns, and the features are wrong.
+        model = open_clip.create_model(
+            name, pretrained=weights, force_quick_gelu=weights.lower() == "openai"
+        )
     except Exception as error:  # unknown names, no network, damaged downloads: all in its own words
-        raise FeatureError(f"open_clip cannot give {name} with the weights {weights}: {first_line(error)}") from error
+        raise FeatureError(
+            f"open_clip cannot give {name} with the weights {weights}: {first_line(error)}"
+        ) from error
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = model.eval().to(device)
     visual = model.visual

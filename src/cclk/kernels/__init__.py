@@ -1,4 +1,6 @@
-"""Kernels on the condition: elementary ones, and an algebra (`+`, `*`, scalars, `.on(columns)`) to combine them."""
+"""Kernels on the condition: elementary ones, and an algebra (`+`, `*`, scalars, `.on(columns)`)
+to combine them.
+"""
 
 from cclk.kernels.base import Kernel
 from cclk.kernels.constant import Constant

@@ -1,7 +1,8 @@
 """What a kernel is, and the algebra that combines kernels.
 
-A kernel k measures how similar two outcomes of the condition are. Kernels add, multiply and scale like the functions they
-are, each on its own columns: `Delta("site") * RBF("age") + 0.5 * Linear("dose")`. Sums and products of kernels are kernels.
+A kernel k measures how similar two outcomes of the condition are. Kernels add, multiply and scale
+like the functions they are, each on its own columns: `Delta("site") * RBF("age") + 0.5 *
+Linear("dose")`. Sums and products of kernels are kernels.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from torch import Tensor
 
 from cclk.condition import Columns, Condition, as_condition
 from cclk.eager import eager
+from cclk.errors import warn
 from cclk.kernels import bandwidth
-from cclk.notices import warn
 
 
 class Kernel(ABC):
-    """A similarity of conditions: `kernel(a)` is the (n, n) matrix within a, `kernel(a, b)` the (n, m) matrix between a and b."""
+    """A similarity of conditions: `kernel(a)` is the (n, n) matrix within a, `kernel(a, b)` the
+    (n, m) matrix between a and b.
+    """
 
     positive_definite: bool = True
     """False where the function may have negative eigenvalues; solvers then clip them and say so."""
@@ -31,7 +34,11 @@ class Kernel(ABC):
     @eager
     def __call__(self, a: object, b: object | None = None) -> Tensor:
         left = as_condition(a, name="a")
-        right = left if b is None else as_condition(b, name="b", device=left.values.device).in_columns_of(left)
+        right = (
+            left
+            if b is None
+            else as_condition(b, name="b", device=left.values.device).in_columns_of(left)
+        )
         self.ensure_fitted(left)
         return self.evaluate(left, right).to(left.dtype)
 
@@ -45,7 +52,9 @@ class Kernel(ABC):
         return torch.cat([self.evaluate(block, block).diagonal() for block in blocks])
 
     def feature_count(self, a: Condition) -> int | None:
-        """How many explicit features this kernel has on such a condition; None where there is no finite map."""
+        """How many explicit features this kernel has on such a condition; None where there is no
+        finite map.
+        """
         return None
 
     def features(self, a: Condition) -> Tensor:
@@ -53,7 +62,9 @@ class Kernel(ABC):
         raise ValueError(f"{self!r} has no explicit feature map: use solver='nystrom' or 'exact'")
 
     def groups(self, a: Condition) -> Tensor | None:
-        """Group numbers when the kernel is 'same group or not', where the operator has a closed form; None otherwise."""
+        """Group numbers when the kernel is 'same group or not', where the operator has a closed
+        form; None otherwise.
+        """
         return None
 
     def leaves(self) -> Iterator[Kernel]:
@@ -66,11 +77,13 @@ class Kernel(ABC):
 
     @eager
     def fit(self, condition: object, batch_size: int = 256) -> Self:
-        """Set every length scale that is "auto" or "median" from the training condition, once; returns the kernel.
+        """Set every length scale that is "auto" or "median" from the training condition, once;
+        returns the kernel.
 
         Args:
             condition: the condition of the training split, n rows.
-            batch_size: the size of the batches to come; "auto" gives the median anchor of such a batch its few partners.
+            batch_size: the size of the batches to come; "auto" gives the median anchor of such a
+                batch its few neighbors.
         """
         bandwidth.fit(self, as_condition(condition), batch_size)
         return self
@@ -78,10 +91,15 @@ class Kernel(ABC):
     @property
     def is_fitted(self) -> bool:
         """Whether every length scale is a number by now."""
-        return all(leaf.length_scale_ is not None for leaf in self.leaves() if isinstance(leaf, bandwidth.HasLengthScale))
+        return all(
+            leaf.length_scale_ is not None
+            for leaf in self.leaves()
+            if isinstance(leaf, bandwidth.HasLengthScale)
+        )
 
     def ensure_fitted(self, condition: Condition, *, training: bool = True) -> None:
-        """Check the condition; if the kernel has not been fitted, fit it on this condition and emit a `CclkWarning`.
+        """Check the condition; if the kernel has not been fitted, fit it on this condition and
+        emit a `CclkWarning`.
 
         Args:
             training: Whether the condition is one of training; if not, the warning says so.
@@ -92,16 +110,19 @@ class Kernel(ABC):
             before = repr(self)
             self.fit(condition, batch_size=len(condition))
             outside = (
-                " The loss is in evaluation mode, so this may be a validation batch, such as one of Lightning's sanity check, and the "
-                "length scale is kept for training."
+                " The loss is in evaluation mode, so this may be a validation batch, such as one of"
+                " Lightning's sanity check, and the length scale is kept for training."
             )
             warn(
-                f"{before} was not fitted: fitted on the first batch of {len(condition)} as {self!r}.{'' if training else outside} "
-                "Call kernel.fit(training_condition, batch_size) beforehand to fit it on the whole training split."
+                f"{before} was not fitted: fitted on the first batch of {len(condition)} as"
+                f" {self!r}.{'' if training else outside} Call kernel.fit(training_condition,"
+                " batch_size) beforehand to fit it on the whole training split."
             )
 
     def warn_once(self, topic: str, message: str) -> None:
-        """Warn about this kernel, once per topic: the numbers of a message differ from batch to batch, its meaning does not."""
+        """Warn about this kernel, once per topic: the numbers of a message differ from batch to
+        batch, its meaning does not.
+        """
         said: set[str] = self.__dict__.setdefault("_said", set())
         if topic not in said:
             said.add(topic)
@@ -111,7 +132,9 @@ class Kernel(ABC):
         """Complain about a condition that this kernel cannot take."""
 
     def state_dict(self) -> dict[str, bandwidth.Scale]:
-        """The fitted length scales, by position in the expression: a number each, or one number per column."""
+        """The fitted length scales, by position in the expression: a number each, or one number
+        per column.
+        """
         return {
             str(i): leaf.length_scale_
             for i, leaf in enumerate(self.leaves())
@@ -124,8 +147,13 @@ class Kernel(ABC):
         for place, scale in state.items():
             leaf = leaves[int(place)] if int(place) < len(leaves) else None
             if leaf is None or not bandwidth.is_fittable(leaf):
-                raise ValueError(f"{self!r} has no length scale to be fitted at place {place}: the state belongs to another kernel")
-            leaf.length_scale_ = tuple(map(float, scale)) if isinstance(scale, Sequence) else float(scale)
+                raise ValueError(
+                    f"{self!r} has no length scale to be fitted at place {place}: the state belongs"
+                    " to another kernel"
+                )
+            leaf.length_scale_ = (
+                tuple(map(float, scale)) if isinstance(scale, Sequence) else float(scale)
+            )
         return self
 
     def __add__(self, other: Kernel | float) -> Kernel:
@@ -160,8 +188,13 @@ class Leaf(Kernel):
     def __init__(self, columns: Columns | None = None) -> None:
         if isinstance(columns, numbers.Real):
             name = type(self).__name__
-            setting = f"length_scale={columns} or " if isinstance(self, bandwidth.HasLengthScale) else ""
-            raise ValueError(f"{name}({columns}): a bare number is ambiguous; write {name}({setting}columns=[{columns:.0f}])")
+            setting = (
+                f"length_scale={columns} or " if isinstance(self, bandwidth.HasLengthScale) else ""
+            )
+            raise ValueError(
+                f"{name}({columns}): a bare number is ambiguous; write"
+                f" {name}({setting}columns=[{columns:.0f}])"
+            )
         if isinstance(columns, Sequence) and len(columns) == 0:
             raise ValueError(f"{type(self).__name__}([]): it needs at least one column")
         self.columns = columns
@@ -178,8 +211,8 @@ class Leaf(Kernel):
         if text is not None:
             own = repr(text.name) if text.name else ""
             raise ValueError(
-                f"{self!r} needs numbers, but condition{f' column {own}' if own else ''} holds categories: "
-                f"use Delta({own}), which compares whether they are equal"
+                f"{self!r} needs numbers, but condition{f' column {own}' if own else ''} holds"
+                f" categories: use Delta({own}), which compares whether they are equal"
             )
 
     def settings(self) -> dict[str, object]:
@@ -210,7 +243,8 @@ class Pair(Kernel):
 
     def __repr__(self) -> str:
         return f" {self.symbol} ".join(
-            f"({side!r})" if self.symbol == "*" and isinstance(side, Sum) else repr(side) for side in (self.left, self.right)
+            f"({side!r})" if self.symbol == "*" and isinstance(side, Sum) else repr(side)
+            for side in (self.left, self.right)
         )
 
 

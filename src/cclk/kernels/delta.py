@@ -10,7 +10,8 @@ from cclk.kernels.base import Leaf, codes
 
 
 class Delta(Leaf):
-    """k(a, b) = 1 if a = b in every column, else 0. With it, CCL-K is exactly conditional sampling within the batch.
+    """k(a, b) = 1 if a = b in every column, else 0. With it, CCL-K is exactly conditional
+    sampling within the batch.
 
     >>> import torch
     >>> Delta()(torch.tensor([0.0, 1.0, 0.0]))

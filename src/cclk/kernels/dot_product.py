@@ -1,4 +1,6 @@
-"""Kernels of the inner product between two outcomes: linear, cosine and polynomial. All have explicit feature maps."""
+"""Kernels of the inner product between two outcomes: linear, cosine and polynomial. All have
+explicit feature maps.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Cosine(Leaf):
         return a.select(self.columns).shape[1]
 
     def features(self, a: Condition) -> Tensor:
-        return normalize(a.select(self.columns), eps=1e-150)  # the square of a smaller norm underflows
+        return normalize(
+            a.select(self.columns), eps=1e-150
+        )  # the square of a smaller norm underflows
 
 
 class Polynomial(Leaf):
@@ -62,7 +66,9 @@ class Polynomial(Leaf):
             [ 9., 25.]])
     """
 
-    def __init__(self, columns: Columns | None = None, *, degree: int = 3, offset: float = 1.0) -> None:
+    def __init__(
+        self, columns: Columns | None = None, *, degree: int = 3, offset: float = 1.0
+    ) -> None:
         super().__init__(columns)
         if degree < 1 or degree != int(degree):
             raise ValueError(f"degree is {degree}: it must be a whole number of at least 1")
@@ -80,7 +86,8 @@ class Polynomial(Leaf):
         return math.comb(self._width(a) + self.degree - 1, self.degree)
 
     def features(self, a: Condition) -> Tensor:
-        # The multinomial theorem: one feature for every monomial of the columns and the root of the offset.
+        # The multinomial theorem: one feature for every monomial of the columns and the root of the
+        # offset.
         values = a.select(self.columns)
         if self.offset > 0:
             values = torch.cat([values, values.new_full((len(a), 1), self.offset**0.5)], dim=1)
@@ -99,7 +106,12 @@ class Polynomial(Leaf):
 
 @lru_cache(maxsize=16)
 def _monomials(width: int, degree: int) -> tuple[Tensor, Tensor]:
-    """Column numbers of each monomial, (degree, m), and the root of its multinomial coefficient, (m,)."""
+    """Column numbers of each monomial, (degree, m), and the root of its multinomial coefficient,
+    (m,).
+    """
     chosen = list(combinations_with_replacement(range(width), degree))
-    counts = [math.factorial(degree) / math.prod(math.factorial(c.count(i)) for i in set(c)) for c in chosen]
+    counts = [
+        math.factorial(degree) / math.prod(math.factorial(c.count(i)) for i in set(c))
+        for c in chosen
+    ]
     return torch.tensor(chosen).T, torch.tensor(counts, dtype=torch.float64).sqrt()

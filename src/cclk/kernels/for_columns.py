@@ -15,7 +15,9 @@ from cclk.kernels.dot_product import Cosine
 from cclk.kernels.stationary import RBF
 
 
-def for_column(column: Column, *, length_scale: float | Sequence[float] | str = "auto", partners: float = 3.0) -> Kernel:
+def for_column(
+    column: Column, *, length_scale: float | Sequence[float] | str = "auto", neighbors: float = 3.0
+) -> Kernel:
     """`Delta` for categories, `Cosine` for embeddings, `RBF` for numbers and attributes."""
     columns = column.name or None
     match column.kind:
@@ -23,13 +25,15 @@ def for_column(column: Column, *, length_scale: float | Sequence[float] | str = 
             return Delta(columns)
         case "embedding":
             return Cosine(columns)
-    return RBF(columns, length_scale=length_scale, partners=partners)
+    return RBF(columns, length_scale=length_scale, neighbors=neighbors)
 
 
 def for_condition(condition: object) -> Kernel:
-    """The product of a kernel for each column: two samples are similar if they are similar in every column.
+    """The product of a kernel for each column: two samples are similar if they are similar in
+    every column.
 
-    Kinds are inferred (see `cclk.columns`), so pass the condition of the whole training split, not of a batch.
+    Kinds are inferred (see `cclk.columns`), so pass the condition of the whole training split, not
+    of a batch.
 
     >>> import numpy as np
     >>> for_condition({"age": np.linspace(20, 80, 50), "site": ["Oslo", "Bonn"] * 25})
@@ -38,6 +42,9 @@ def for_condition(condition: object) -> Kernel:
     columns = infer_condition(condition).columns
     if not as_condition(condition).names:
         if len(columns) > 1:
-            raise ValueError(f"condition has {len(columns)} columns without names: pass a data frame or a mapping of names")
+            raise ValueError(
+                f"condition has {len(columns)} columns without names: pass a data frame or a"
+                " mapping of names"
+            )
         columns = (replace(columns[0], name=""),)
     return functools.reduce(operator.mul, map(for_column, columns))

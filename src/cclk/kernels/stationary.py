@@ -19,30 +19,41 @@ class Stationary(Leaf, HasLengthScale):
 
     Args:
         columns: names or numbers of the columns it looks at; all by default.
-        length_scale: A positive number, or one for each column; "auto", fitted so that the median anchor of a batch has `partners`
-            effective partners; or "median", the median distance. Fitted scales are per column, so columns may have unlike units. A
-            vector, such as an embedding, has one scale: pass it as a named column, {"embedding": values}, or with more than 32 columns.
-        partners: how many effective partners "auto" leaves. Removal (`FairCCLK`) wants few and close ones.
+        length_scale: A positive number, or one for each column; "auto", fitted so that the median
+            anchor of a batch has `neighbors` effective neighbors; or "median", the median distance.
+            Fitted scales are per column, so columns may have unlike units. A vector, such as an
+            embedding, has one scale: pass it as a named column, {"embedding": values}, or with more
+            than 32 columns.
+        neighbors: how many effective neighbors "auto" leaves. Removal (`FairCCLK`) wants few and
+            close ones.
     """
 
     def __init__(
-        self, columns: Columns | None = None, *, length_scale: float | Sequence[float] | str = "auto", partners: float = 3.0
+        self,
+        columns: Columns | None = None,
+        *,
+        length_scale: float | Sequence[float] | str = "auto",
+        neighbors: float = 3.0,
     ) -> None:
         super().__init__(columns)
         if isinstance(length_scale, str):
             if length_scale not in ("auto", "median"):
-                raise ValueError(f"length_scale is {length_scale!r}: it must be a positive number, 'auto' or 'median'")
+                raise ValueError(
+                    f"length_scale is {length_scale!r}: it must be a positive number, 'auto' or"
+                    " 'median'"
+                )
         else:
             scales = tuple(map(float, np.atleast_1d(length_scale)))
             if not scales or not all(0 < each < float("inf") for each in scales):
                 raise ValueError(
-                    f"length_scale is {length_scale}: it must be a positive number (or one for each column), 'auto' or 'median'"
+                    f"length_scale is {length_scale}: it must be a positive number (or one for each"
+                    " column), 'auto' or 'median'"
                 )
             length_scale = scales if np.ndim(length_scale) else scales[0]
-        if not partners >= 1:
-            raise ValueError(f"partners is {partners}: an anchor has at least 1")
+        if not neighbors >= 1:
+            raise ValueError(f"neighbors is {neighbors}: an anchor has at least 1")
         self.length_scale: Scale | str = length_scale
-        self.partners = partners
+        self.neighbors = neighbors
         self.length_scale_: Scale | None = None if isinstance(length_scale, str) else length_scale
 
     def scaled_by(self) -> Scale:
@@ -53,8 +64,13 @@ class Stationary(Leaf, HasLengthScale):
 
     def scaled(self, a: Condition, b: Condition) -> tuple[Tensor, Tensor]:
         """The selected values of both tables in units of the length scale, about a common center."""
-        left, right, scale = a.select(self.columns), b.select(self.columns), divisor(self.scaled_by(), a, self.columns)
-        # Without it, rounding after the division would lose the differences of large values (a year, a time stamp).
+        left, right, scale = (
+            a.select(self.columns),
+            b.select(self.columns),
+            divisor(self.scaled_by(), a, self.columns),
+        )
+        # Without it, rounding after the division would lose the differences of large values (a
+        # year, a time stamp).
         center = right.median(dim=0).values
         return (left - center) / scale, (right - center) / scale
 
@@ -67,8 +83,8 @@ class Stationary(Leaf, HasLengthScale):
         shown: dict[str, object] = {"length_scale": repr(self.length_scale)}
         if self.length_scale_ is not None:
             shown["length_scale"] = f"{self.length_scale!r} -> {shown_scale(self.length_scale_, 4)}"
-        if self.length_scale == "auto" and self.partners != 3:
-            shown["partners"] = f"{self.partners:g}"
+        if self.length_scale == "auto" and self.neighbors != 3:
+            shown["neighbors"] = f"{self.neighbors:g}"
         return shown
 
     def on(self, columns: Columns) -> Self:
@@ -80,7 +96,11 @@ class Stationary(Leaf, HasLengthScale):
 
 def shown_scale(scale: Scale, digits: int) -> str:
     """A length scale as text: a number, or (a, b, ...)."""
-    return f"({', '.join(f'{each:.{digits}g}' for each in scale)})" if isinstance(scale, tuple) else f"{scale:.{digits}g}"
+    return (
+        f"({', '.join(f'{each:.{digits}g}' for each in scale)})"
+        if isinstance(scale, tuple)
+        else f"{scale:.{digits}g}"
+    )
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
@@ -105,13 +125,15 @@ class RBF(Stationary):
         left, right = self.scaled(a, b)
         if left.shape[1] <= WIDE:
             return distances(left, right).square_().mul_(-0.5).exp_()
-        # Wide conditions go through a matrix product; without a common offset, which would cancel digits.
+        # Wide conditions go through a matrix product; without a common offset, which would cancel
+        # digits.
         norms = left.square().sum(dim=1)[:, None] + right.square().sum(dim=1)
         return norms.sub_(left @ right.T, alpha=2).clamp_min_(0).mul_(-0.5).exp_()
 
 
 class Laplacian(Stationary):
-    r"""k(a, b) = exp(-|a - b| / length_scale), with the Euclidean norm (scikit-learn's has the L1 norm).
+    r"""k(a, b) = exp(-|a - b| / length_scale), with the Euclidean norm (scikit-learn's has the L1
+    norm).
 
     The release's `temp_z` is length_scale.
 

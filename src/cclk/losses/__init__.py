@@ -8,4 +8,12 @@ from cclk.losses.infonce import InfoNCE
 from cclk.losses.weaksup_cclk import WeaklySupCCLK
 from cclk.losses.weaksup_infonce import WeaklySupInfoNCE
 
-__all__ = ["FairCCLK", "FairInfoNCE", "HardNegCCLK", "HardNegInfoNCE", "InfoNCE", "WeaklySupCCLK", "WeaklySupInfoNCE"]
+__all__ = [
+    "FairCCLK",
+    "FairInfoNCE",
+    "HardNegCCLK",
+    "HardNegInfoNCE",
+    "InfoNCE",
+    "WeaklySupCCLK",
+    "WeaklySupInfoNCE",
+]

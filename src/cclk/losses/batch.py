@@ -1,4 +1,6 @@
-"""From what the caller passes to what the core takes: checks, unit length, other processes' samples, the two directions."""
+"""From what the caller passes to what the core takes: checks, unit length, other processes'
+samples, the two directions.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from cclk.losses.options import Options
 
 @dataclass(frozen=True)
 class Direction:
-    """One view's samples as anchors, the other view's as their partners."""
+    """One view's samples as anchors, the other view's as their neighbors."""
 
     anchors: Tensor
     """Unit embeddings of the local anchors, (n, d)."""
-    partners: Tensor
+    neighbors: Tensor
     """Unit embeddings of all columns, (columns, d)."""
     layout: Layout
     swapped: bool
@@ -38,7 +40,15 @@ class Batch:
         precise: Compute in float64, whatever the dtype of the embeddings.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, support: Tensor | None, options: Options, *, precise: bool = False) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        support: Tensor | None,
+        options: Options,
+        *,
+        precise: bool = False,
+    ) -> None:
         self.options = options
         self.joins = options.gather_distributed and distributed.active()
         _check_embeddings(x, y, support, alone=not self.joins)
@@ -51,7 +61,10 @@ class Batch:
         self.counts = distributed.sizes(self.local, x.device) if self.joins else [self.local]
         self.size = sum(self.counts)
         if self.size < 2:
-            raise ValueError(f"x has {self.size} rows over all processes: a contrastive loss needs at least 2 samples")
+            raise ValueError(
+                f"x has {self.size} rows over all processes: a contrastive loss needs at least 2"
+                " samples"
+            )
         self.first = sum(self.counts[: torch.distributed.get_rank()]) if self.joins else 0
 
     def join(self, local: Tensor) -> Tensor:
@@ -88,22 +101,34 @@ class Batch:
     def without_autocast(self) -> AbstractContextManager[object]:
         """Matrix products inside run in the dtype of the batch."""
         device = self.device.type
-        return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+        return (
+            torch.autocast(device, enabled=False)
+            if torch.is_autocast_enabled(device)
+            else nullcontext()
+        )
 
     def contrast(self, direction: Direction, objective: Objective) -> Tensor:
-        """The loss of the local anchors of one direction: their sum, or one by one with reduction="none"."""
+        """The loss of the local anchors of one direction: their sum, or one by one with
+        reduction="none".
+        """
         temperature = self.options.temperature
         learned = isinstance(temperature, Tensor) and temperature.requires_grad
-        grad = torch.is_grad_enabled() and (direction.anchors.requires_grad or direction.partners.requires_grad or learned)
-        floor = -1 / temperature.to(self.dtype) if isinstance(temperature, Tensor) and learned else None
+        grad = torch.is_grad_enabled() and (
+            direction.anchors.requires_grad or direction.neighbors.requires_grad or learned
+        )
+        floor = (
+            -1 / temperature.to(self.dtype) if isinstance(temperature, Tensor) and learned else None
+        )
         scaled = direction.anchors / temperature
         share: Tensor = Contrast.apply(  # type: ignore[no-untyped-call]
-            scaled, direction.partners, floor, objective, self.options.reduction != "none", grad
+            scaled, direction.neighbors, floor, objective, self.options.reduction != "none", grad
         )
         return share
 
     def reduce(self, shares: list[Tensor]) -> Tensor:
-        """The loss of the joined batch from its directions: the mean over anchors, or as `reduction` says."""
+        """The loss of the joined batch from its directions: the mean over anchors, or as
+        `reduction` says.
+        """
         loss = shares[0] if len(shares) == 1 else (shares[0] + shares[1]) / 2
         if self.options.reduction == "mean":
             loss = loss / self.size
@@ -117,23 +142,41 @@ def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool)
         if tensor is None:
             continue
         if not isinstance(tensor, Tensor):
-            raise ValueError(f"{name} is a {type(tensor).__name__}: embeddings must be a torch tensor of shape (b, d)")
+            raise ValueError(
+                f"{name} is a {type(tensor).__name__}: embeddings must be a torch tensor of shape"
+                " (b, d)"
+            )
         if tensor.ndim != 2 or tensor.shape[1] == 0:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}: embeddings must have shape (b, d)")
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}: embeddings must have shape (b, d)"
+            )
         if not tensor.is_floating_point():
             raise ValueError(f"{name} has dtype {tensor.dtype}: embeddings must be floating point")
         if tensor.device != x.device:
-            raise ValueError(f"{name} is on {tensor.device} but x is on {x.device}: move them to one device")
+            raise ValueError(
+                f"{name} is on {tensor.device} but x is on {x.device}: move them to one device"
+            )
         if tensor.shape[1] != x.shape[1]:
-            raise ValueError(f"{name} has width {tensor.shape[1]} but x has {x.shape[1]}: both views need the same width")
+            raise ValueError(
+                f"{name} has width {tensor.shape[1]} but x has {x.shape[1]}: both views need the"
+                " same width"
+            )
     if x.device.type == "mps":
         raise ValueError(
-            "x is on mps, which has no float64: move embeddings and condition to the CPU for the loss, loss(x.cpu(), y.cpu(), ...)"
+            "x is on mps, which has no float64: move embeddings and condition to the CPU for the"
+            " loss, loss(x.cpu(), y.cpu(), ...)"
         )
     if len(y) != len(x):
-        raise ValueError(f"y has {len(y)} rows but x has {len(x)}: row i of both must be views of the same sample")
+        raise ValueError(
+            f"y has {len(y)} rows but x has {len(x)}: row i of both must be views of the same"
+            " sample"
+        )
     if alone and len(x) < 2:
-        last = "; if this is the last batch of an epoch, pass drop_last=True to the DataLoader" if len(x) == 1 else ""
+        last = (
+            "; if this is the last batch of an epoch, pass drop_last=True to the DataLoader"
+            if len(x) == 1
+            else ""
+        )
         raise ValueError(f"x has {len(x)} rows: a contrastive loss needs at least 2 samples{last}")
 
 
@@ -147,8 +190,8 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
         if bad.any():
             row = int(bad.any(dim=1).nonzero()[0])
             raise ValueError(
-                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row {row}: "
-                "the network has diverged, or its input is bad"
+                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row"
+                f" {row}: the network has diverged, or its input is bad"
             )
         converted = converted / converted.detach().abs().amax(dim=1, keepdim=True).clamp_min(1.0)
         norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)

@@ -1,4 +1,6 @@
-"""What the three CCL-K losses share: from kernel and condition to weights, and from weights to a loss."""
+"""What the three CCL-K losses share: from kernel and condition to weights, and from weights to a
+loss.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from torch import Tensor
 
 from cclk.condition import Condition, as_condition
 from cclk.eager import eager
+from cclk.errors import warn
 from cclk.kernels import RBF, Kernel
 from cclk.kernels.bandwidth import Scale
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
 from cclk.losses.core import Layout, Objective, in_range
-from cclk.losses.objectives import Floor, PartnerWeights
+from cclk.losses.objectives import Floor, NeighborWeights
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
-from cclk.notices import warn
 from cclk.operator.diagnose import complaint
 from cclk.operator.solvers import Solver, check_ridge, check_solver
 from cclk.operator.weights import check_mode, weigh
@@ -36,12 +38,16 @@ class Conditioning:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
-            raise ValueError(f"kernel is {self.kernel!r}: it must be a kernel from cclk.kernels, such as RBF()")
+            raise ValueError(
+                f"kernel is {self.kernel!r}: it must be a kernel from cclk.kernels, such as RBF()"
+            )
         check_ridge(self.ridge), check_solver(self.solver), check_mode(self.weights)
 
     @property
     def as_released(self) -> bool:
-        """The authors' code sums over views instead of averaging, and leaves the positive in every denominator."""
+        """The authors' code sums over views instead of averaging, and leaves the positive in
+        every denominator.
+        """
         return self.weights == "release"
 
 
@@ -53,12 +59,14 @@ class Report:
     reason: str
     """Why this solver."""
     floored: Tensor
-    """The share of anchors whose estimate fell below the smallest possible value and was put there, 0-d."""
+    """The share of anchors whose estimate fell below the smallest possible value and was put
+    there, 0-d.
+    """
     complaint: str | None
     """What is wrong with the kernel on this batch; only examined when asked for."""
 
 
-MakeObjective = Callable[[Layout, float, PartnerWeights, Floor], Objective]
+MakeObjective = Callable[[Layout, float, NeighborWeights, Floor], Objective]
 
 
 @eager
@@ -80,12 +88,14 @@ def conditional_contrast(
     Args:
         embeddings_condition: Without a condition, use the detached embedding of the anchor's view.
         examine: Also judge the weights of this batch.
-        training: Whether this is a training batch, on which an unfitted kernel may be fitted without a further warning.
+        training: Whether this is a training batch, on which an unfitted kernel may be fitted
+            without a further warning.
     """
     extra, extra_condition = split_support(support)
     # Weights of both signs cancel, and what is left of them needs more digits than float32 has.
     batch = Batch(x, y, extra, options, precise=conditioning.weights == "paper")
-    # At low temperatures a score can outweigh any weight, so that the smallest weights count and need float64's range.
+    # At low temperatures a score can outweigh any weight, so that the smallest weights count and
+    # need float64's range.
     dtype = batch.dtype if in_range(batch.dtype, options.scale) else torch.float64
     own = condition is None and embeddings_condition
     floor = _floor(conditioning, options)
@@ -95,36 +105,69 @@ def conditional_contrast(
             if weights is None or own:
                 if own:
                     anchors = {"embedding": y if direction.swapped else x}
-                    further = extra_condition if isinstance(extra_condition, Mapping) else {"embedding": extra_condition}
-                    table = joined_table(batch, anchors, extra, {"embedding": extra} if extra_condition is None else further)
+                    further = (
+                        extra_condition
+                        if isinstance(extra_condition, Mapping)
+                        else {"embedding": extra_condition}
+                    )
+                    table = joined_table(
+                        batch,
+                        anchors,
+                        extra,
+                        {"embedding": extra} if extra_condition is None else further,
+                    )
                 else:
                     table = joined_table(batch, condition, extra, extra_condition)
                 conditioning.kernel.ensure_fitted(table, training=training)
-                weights = weigh(conditioning.kernel, table, conditioning.ridge, conditioning.solver, conditioning.weights, dtype)
+                weights = weigh(
+                    conditioning.kernel,
+                    table,
+                    conditioning.ridge,
+                    conditioning.solver,
+                    conditioning.weights,
+                    dtype,
+                )
                 if examine and found is None:
                     found = complaint(conditioning.kernel, table, weights)
-            partners = PartnerWeights(weights.rows, direction.layout, weights.counts_own, conditioning.as_released)
-            shares.append(batch.contrast(direction, make(direction.layout, options.scale, partners, floor)))
+            neighbors = NeighborWeights(
+                weights.rows, direction.layout, weights.counts_own, conditioning.as_released
+            )
+            shares.append(
+                batch.contrast(direction, make(direction.layout, options.scale, neighbors, floor))
+            )
         assert weights is not None
         return batch.reduce(shares), Report(weights.solver, weights.reason, floor.share(), found)
 
 
 def _floor(conditioning: Conditioning, options: Options) -> Floor:
-    """exp f is at least exp(-1/temperature), and so must be its mean; the authors' code only keeps it above 1e-7."""
-    return Floor(math.log(1e-7)) if conditioning.as_released else Floor(-1 / options.scale, of_temperature=True)
+    """exp f is at least exp(-1/temperature), and so must be its mean; the authors' code only
+    keeps it above 1e-7.
+    """
+    return (
+        Floor(math.log(1e-7))
+        if conditioning.as_released
+        else Floor(-1 / options.scale, of_temperature=True)
+    )
 
 
-def joined_table(batch: Batch, condition: object, extra: Tensor | None, extra_condition: object) -> Condition:
+def joined_table(
+    batch: Batch, condition: object, extra: Tensor | None, extra_condition: object
+) -> Condition:
     """The condition of the joined batch and its support."""
     table = as_condition(condition, device=batch.device)
     if len(table) != batch.local:
-        raise ValueError(f"condition has {len(table)} rows but x has {batch.local}: every sample needs its own")
+        raise ValueError(
+            f"condition has {len(table)} rows but x has {batch.local}: every sample needs its own"
+        )
     table = batch.join_condition(table)
     if extra is None:
         return table
     more = as_condition(extra_condition, name="support[1]", device=batch.device)
     if len(more) != len(extra):
-        raise ValueError(f"support[1] has {len(more)} rows but support[0] has {len(extra)}: each extra partner needs its condition")
+        raise ValueError(
+            f"support[1] has {len(more)} rows but support[0] has {len(extra)}: each extra neighbor"
+            " needs its condition"
+        )
     return table.join(more)
 
 
@@ -132,10 +175,13 @@ class ConditionalLoss(ContrastiveLoss):
     """A loss with a kernel on the condition.
 
     Args:
-        kernel: How similar two values of the condition are. The default suits numbers; `Delta` is for categories.
+        kernel: How similar two values of the condition are. The default suits numbers; `Delta` is
+            for categories.
         ridge: Regularization of the operator W = (K + ridge I)^-1 K.
-        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`; `report.reason` says what "auto" selected and why.
-        weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors' code) or "nw" (kernel average).
+        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`; `report.reason`
+            says what "auto" selected and why.
+        weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
+            code) or "nw" (kernel average).
         temperature, views, symmetric, gather_distributed, reduction: As in `ContrastiveLoss`.
     """
 
@@ -157,9 +203,15 @@ class ConditionalLoss(ContrastiveLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
         )
-        self.conditioning = Conditioning(self.default_kernel() if kernel is None else kernel, ridge, solver, weights)
+        self.conditioning = Conditioning(
+            self.default_kernel() if kernel is None else kernel, ridge, solver, weights
+        )
         self._examined = False
 
     @classmethod
@@ -173,7 +225,8 @@ class ConditionalLoss(ContrastiveLoss):
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
     ) -> Self:
-        """The behavior of the authors' release: both views as anchors, within-view pairs, W's diagonal 0, small weights cut.
+        """The behavior of the authors' release: both views as anchors, within-view pairs, W's
+        diagonal 0, small weights cut.
 
         Args:
             kernel: As in the loss.
@@ -181,9 +234,16 @@ class ConditionalLoss(ContrastiveLoss):
             solver, temperature, gather_distributed, reduction: As in the loss.
         """
         return cls(
-            kernel, ridge=cls.release_ridge if ridge is None else ridge, solver=solver, weights="release", temperature=temperature,
-            views="all", symmetric=True, gather_distributed=gather_distributed, reduction=reduction,
-        )  # fmt: skip
+            kernel,
+            ridge=cls.release_ridge if ridge is None else ridge,
+            solver=solver,
+            weights="release",
+            temperature=temperature,
+            views="all",
+            symmetric=True,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+        )
 
     @staticmethod
     def default_kernel() -> Kernel:
@@ -196,8 +256,18 @@ class ConditionalLoss(ContrastiveLoss):
         return self.conditioning.kernel
 
     @eager
-    def compute(self, x: Tensor, y: Tensor, condition: object, support: Support | None, make: MakeObjective, own: bool = False) -> Tensor:
-        """The loss; keeps the report, and warns once if the first batch shows a kernel that cannot work."""
+    def compute(
+        self,
+        x: Tensor,
+        y: Tensor,
+        condition: object,
+        support: Support | None,
+        make: MakeObjective,
+        own: bool = False,
+    ) -> Tensor:
+        """The loss; keeps the report, and warns once if the first batch shows a kernel that
+        cannot work.
+        """
         loss, self.report = conditional_contrast(
             x, y, condition, support, self.conditioning, self.options, make,
             embeddings_condition=own, examine=not self._examined, training=self.training,

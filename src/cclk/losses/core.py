@@ -1,9 +1,11 @@
-"""The tiled core: every loss is a sum over anchors, computed some anchors at a time, with its gradient on the way.
+"""The tiled core: every loss is a sum over anchors, computed some anchors at a time, with its
+gradient on the way.
 
-For a tile of anchors the scores S = x y^T / temperature are one matrix product. An objective turns the tile into the anchors'
-losses and into dL/dS, from which the gradients are two more products. So nothing of size b^2 is ever stored, every score is
-exponentiated once, and the backward pass has nothing left to do but scale. Only reduction="none", whose incoming gradient is unknown
-beforehand, computes the tiles again.
+For a tile of anchors the scores S = x y^T / temperature are one matrix product. An objective turns
+the tile into the anchors' losses and into dL/dS, from which the gradients are two more products. So
+nothing of size b^2 is ever stored, every score is exponentiated once, and the backward pass has
+nothing left to do but scale. Only reduction="none", whose incoming gradient is unknown beforehand,
+computes the tiles again.
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ from torch.autograd.function import once_differentiable
 TILE_ROWS = 256
 """Anchors per tile: few enough for a tile to stay in cache, enough for fast matrix products."""
 LARGEST_UNSHIFTED = {torch.float32: 30.0, torch.float64: 300.0}
-"""Scores up to this size can be exponentiated as they are; larger ones after subtracting their row's largest."""
+"""Scores up to this size can be exponentiated as they are; larger ones after subtracting their
+row's largest.
+"""
 
 
 @dataclass(frozen=True)
 class Layout:
     """Which column of the scores is what.
 
-    Columns 0 to samples - 1 are the samples of the joined batch, each in the view opposite to the anchor's, then the support;
-    with `within`, `batch` more columns follow: the samples in the anchor's own view.
+    Columns 0 to samples - 1 are the samples of the joined batch, each in the view opposite to the
+    anchor's, then the support; with `within`, `batch` more columns follow: the samples in the
+    anchor's own view.
     """
 
     anchors: int
@@ -67,14 +72,18 @@ class Layout:
 
 @dataclass
 class TileResult:
-    """What an objective makes of a tile: the losses, and dL/dS = coefficient * slope + pull at the positive."""
+    """What an objective makes of a tile: the losses, and dL/dS = coefficient * slope + pull at
+    the positive.
+    """
 
     loss: Tensor
     """(rows,)"""
     slope: Tensor
     """(rows, columns); may reuse the memory of the scores."""
     coefficient: Tensor
-    """(rows,); kept apart because scaling a product's (rows, d) result is cheaper than scaling the slope."""
+    """(rows,); kept apart because scaling a product's (rows, d) result is cheaper than scaling
+    the slope.
+    """
     pull: Tensor | None = None
     """(rows,); None for 0."""
     of_floor: Tensor | None = None
@@ -91,63 +100,76 @@ class Objective(Protocol):
 
 
 class Contrast(torch.autograd.Function):
-    """Losses of anchors (n, d), divided by the temperature, against unit partners (columns, d): their weighted sum, or one by one.
+    """Losses of anchors (n, d), divided by the temperature, against unit neighbors (columns, d):
+    their weighted sum, or one by one.
 
     `floor` is -1 / temperature where the temperature is learned, else None.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, anchors: Tensor, partners: Tensor, floor: Tensor | None, objective: Objective, reduce: bool, grad: bool
+        ctx: Any,
+        anchors: Tensor,
+        neighbors: Tensor,
+        floor: Tensor | None,
+        objective: Objective,
+        reduce: bool,
+        grad: bool,
     ) -> Tensor:
         ctx.objective, ctx.reduce, ctx.learns_floor = objective, reduce, floor is not None
-        losses, gradients = _run(anchors, partners, objective, None, grad and reduce)
+        losses, gradients = _run(anchors, neighbors, objective, None, grad and reduce)
         if grad:
-            ctx.save_for_backward(*(gradients if gradients is not None else (anchors, partners)))
+            ctx.save_for_backward(*(gradients if gradients is not None else (anchors, neighbors)))
         return losses.sum() if reduce else losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.reduce:
-            of_anchors, of_partners, of_floor = (saved * incoming for saved in ctx.saved_tensors)
+            of_anchors, of_neighbors, of_floor = (saved * incoming for saved in ctx.saved_tensors)
         else:
-            anchors, partners = ctx.saved_tensors
-            _, gradients = _run(anchors, partners, ctx.objective, incoming, True)
+            anchors, neighbors = ctx.saved_tensors
+            _, gradients = _run(anchors, neighbors, ctx.objective, incoming, True)
             assert gradients is not None
-            of_anchors, of_partners, of_floor = gradients
-        return of_anchors, of_partners, of_floor if ctx.learns_floor else None, None, None, None
+            of_anchors, of_neighbors, of_floor = gradients
+        return of_anchors, of_neighbors, of_floor if ctx.learns_floor else None, None, None, None
 
 
 def _run(
-    anchors: Tensor, partners: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
+    anchors: Tensor, neighbors: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
-    """The losses of all anchors, and, if asked for, the gradients of their sum (weighted by `incoming`)."""
+    """The losses of all anchors, and, if asked for, the gradients of their sum (weighted by
+    `incoming`).
+    """
     layout = objective.layout
-    buffer = partners.new_empty(min(TILE_ROWS, layout.anchors), partners.shape[0])
+    buffer = neighbors.new_empty(min(TILE_ROWS, layout.anchors), neighbors.shape[0])
     losses = []
-    gradients = (torch.empty_like(anchors), torch.zeros_like(partners), partners.new_zeros(())) if grad else None
+    gradients = (
+        (torch.empty_like(anchors), torch.zeros_like(neighbors), neighbors.new_zeros(()))
+        if grad
+        else None
+    )
     for start in range(0, layout.anchors, TILE_ROWS):
         stop = min(start + TILE_ROWS, layout.anchors)
         rows = anchors[start:stop]
-        scores = torch.mm(rows, partners.T, out=buffer[: stop - start])
+        scores = torch.mm(rows, neighbors.T, out=buffer[: stop - start])
         result = objective.tile(scores, start, stop)
         losses.append(result.loss)
         if gradients is None:
             continue
-        of_anchors, of_partners, of_floor = gradients
+        of_anchors, of_neighbors, of_floor = gradients
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
         if incoming is not None:
             weights = incoming[start:stop]
             coefficient = coefficient * weights[:, None]
             pull = None if pull is None else pull * weights
             floored = None if floored is None else floored * weights
-        local = torch.mm(result.slope, partners, out=of_anchors[start:stop]).mul_(coefficient)
-        of_partners.addmm_(result.slope.T, rows * coefficient)
+        local = torch.mm(result.slope, neighbors, out=of_anchors[start:stop]).mul_(coefficient)
+        of_neighbors.addmm_(result.slope.T, rows * coefficient)
         if pull is not None:
             places = slice(layout.first + start, layout.first + stop)
-            local.addcmul_(partners[places], pull[:, None])
-            of_partners[places].addcmul_(rows, pull[:, None])
+            local.addcmul_(neighbors[places], pull[:, None])
+            of_neighbors[places].addcmul_(rows, pull[:, None])
         if floored is not None:
             of_floor += floored.sum()
     return torch.cat(losses) if len(losses) != 1 else losses[0], gradients
@@ -159,7 +181,9 @@ def in_range(dtype: torch.dtype, temperature: float) -> bool:
 
 
 def exponentiate(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor | None]:
-    """exp(scores - shift) in place, and the shift (rows, 1), None where none is needed to stay in range."""
+    """exp(scores - shift) in place, and the shift (rows, 1), None where none is needed to stay
+    in range.
+    """
     if in_range(scores.dtype, temperature):
         return scores.exp_(), None
     shift = scores.amax(dim=1, keepdim=True)

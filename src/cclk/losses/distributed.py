@@ -1,8 +1,10 @@
-"""Joining the batches of all processes, with gradients that are exact after the usual averaging over processes.
+"""Joining the batches of all processes, with gradients that are exact after the usual averaging
+over processes.
 
-DistributedDataParallel averages parameter gradients over the processes. The loss of the joined batch is the same number on every
-process, and its gradient reaches each process's own embeddings multiplied by the number of processes, so that the average is
-the gradient of the joined batch: what one process would compute on the whole of it.
+DistributedDataParallel averages parameter gradients over the processes. The loss of the joined
+batch is the same number on every process, and its gradient reaches each process's own embeddings
+multiplied by the number of processes, so that the average is the gradient of the joined batch: what
+one process would compute on the whole of it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def sizes(local: int, device: torch.device) -> list[int]:
 
 
 def gather(tensor: Tensor, counts: list[int]) -> Tensor:
-    """All processes' rows in the order of their ranks, (sum of counts, ...), also where the counts differ."""
+    """All processes' rows in the order of their ranks, (sum of counts, ...), also where the
+    counts differ.
+    """
     joined: Tensor = _Gather.apply(tensor, counts)  # type: ignore[no-untyped-call]
     return joined
 

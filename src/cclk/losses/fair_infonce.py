@@ -9,22 +9,26 @@ from torch import Tensor
 from cclk.eager import eager
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
-from cclk.losses.clusters import renamed, same_cluster
-from cclk.losses.objectives import Floor, PartnerWeights, WeightedNegatives
+from cclk.losses.cluster_pairs import renamed, same_cluster
+from cclk.losses.objectives import Floor, NeighborWeights, WeightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 from cclk.operator.weights import WithoutOwn
 
 
 @eager
-def _fair_info_nce(x: Tensor, y: Tensor, condition: object, support: Support | None, options: Options) -> Tensor:
+def _fair_info_nce(
+    x: Tensor, y: Tensor, condition: object, support: Support | None, options: Options
+) -> Tensor:
     extra, extra_condition = split_support(support)
     batch = Batch(x, y, extra, options)
     same = same_cluster(batch, condition, extra_condition)
     shares = []
     with batch.without_autocast():
         for each in batch.directions():
-            weights = PartnerWeights(WithoutOwn(same, least=0.0), each.layout, summed=True)
-            objective = WeightedNegatives(each.layout, options.scale, weights, log_count=0.0, floor=Floor(-math.inf))
+            weights = NeighborWeights(WithoutOwn(same, least=0.0), each.layout, summed=True)
+            objective = WeightedNegatives(
+                each.layout, options.scale, weights, log_count=0.0, floor=Floor(-math.inf)
+            )
             shares.append(batch.contrast(each, objective))
         return batch.reduce(shares)
 
@@ -44,25 +48,33 @@ def fair_info_nce(
 ) -> Tensor:
     """`FairInfoNCE` as a function; the arguments are those of the class and of its call."""
     return _fair_info_nce(
-        x, y, renamed(condition, clusters), support, Options(temperature, views, symmetric, gather_distributed, reduction)
+        x,
+        y,
+        renamed(condition, clusters),
+        support,
+        Options(temperature, views, symmetric, gather_distributed, reduction),
     )
 
 
 class FairInfoNCE(ContrastiveLoss):
-    r"""Equation 3 on clusters of the condition: the negatives are the samples of the anchor's cluster.
+    r"""Equation 3 on clusters of the condition: the negatives are the samples of the anchor's
+    cluster.
 
-    .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + \sum_{j \ne i, c_j = c_i} e^{S_{ij}}}
+    .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + \sum_{j \ne i, c_j = c_i}
+    e^{S_{ij}}}
 
-    An anchor alone in its cluster has no negatives and a loss of 0: draw batches cluster by cluster.
+    An anchor alone in its cluster has no negatives and a loss of 0: draw batches cluster by
+    cluster.
 
     Args:
-        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to learn it: it is then among the
-            `parameters()` of the loss and has to be passed to the optimizer.
-        views: "cross" compares an anchor with the other view's samples, as the paper's equations do; "all" also with
-            its own view's, as SimCLR does.
+        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to
+            learn it: it is then among the `parameters()` of the loss and has to be passed to the
+            optimizer.
+        views: "cross" compares an anchor with the other view's samples, as the paper's equations
+            do; "all" also with its own view's, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients, averaged over processes as
-            DistributedDataParallel does, are those of the joined batch.
+        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients,
+            averaged over processes as DistributedDataParallel does, are those of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
@@ -86,8 +98,20 @@ class FairInfoNCE(ContrastiveLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
         )
 
-    def forward(self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None, *, clusters: object = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        condition: object = None,
+        support: Support | None = None,
+        *,
+        clusters: object = None,
+    ) -> Tensor:
         return _fair_info_nce(x, y, renamed(condition, clusters), support, self.options)

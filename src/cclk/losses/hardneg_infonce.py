@@ -15,22 +15,34 @@ _CANCELS = 1000.0
 
 
 @eager
-def _hard_neg_info_nce(x: Tensor, y: Tensor, support: Support | None, beta: float, tau_plus: float, options: Options) -> Tensor:
-    # R_i - tau_plus n e^S_ii cancels: float32's error of 1e-7 / temperature in S grows by a factor of tau_plus n.
+def _hard_neg_info_nce(
+    x: Tensor, y: Tensor, support: Support | None, beta: float, tau_plus: float, options: Options
+) -> Tensor:
+    # R_i - tau_plus n e^S_ii cancels: float32's error of 1e-7 / temperature in S grows by a factor
+    # of tau_plus n.
     precise = tau_plus * len(x) / options.scale > _CANCELS
     batch = Batch(x, y, split_support(support)[0], options, precise=precise)
     shares = []
     with batch.without_autocast():
         for each in batch.directions():
-            shares.append(batch.contrast(each, ReweightedNegatives(each.layout, options.scale, beta, tau_plus)))
+            shares.append(
+                batch.contrast(
+                    each, ReweightedNegatives(each.layout, options.scale, beta, tau_plus)
+                )
+            )
         return batch.reduce(shares)
 
 
 def _check_hardness(beta: float, tau_plus: float) -> None:
     if not 0 <= beta < float("inf"):
-        raise ValueError(f"beta is {beta}: it must be a number of at least 0, where 0 weighs all negatives alike")
+        raise ValueError(
+            f"beta is {beta}: it must be a number of at least 0, where 0 weighs all negatives alike"
+        )
     if not 0 <= tau_plus < 1:
-        raise ValueError(f"tau_plus is {tau_plus}: it is the assumed share of false negatives, at least 0 and below 1")
+        raise ValueError(
+            f"tau_plus is {tau_plus}: it is the assumed share of false negatives, at least 0 and"
+            " below 1"
+        )
 
 
 def hard_neg_info_nce(
@@ -48,28 +60,39 @@ def hard_neg_info_nce(
 ) -> Tensor:
     """`HardNegInfoNCE` as a function; the arguments are those of the class and of its call."""
     _check_hardness(beta, tau_plus)
-    return _hard_neg_info_nce(x, y, support, beta, tau_plus, Options(temperature, views, symmetric, gather_distributed, reduction))
+    return _hard_neg_info_nce(
+        x,
+        y,
+        support,
+        beta,
+        tau_plus,
+        Options(temperature, views, symmetric, gather_distributed, reduction),
+    )
 
 
 class HardNegInfoNCE(ContrastiveLoss):
-    r"""Robinson et al. 2021: negatives weighted by their similarity to the anchor, corrected for false ones.
+    r"""Robinson et al. 2021: negatives weighted by their similarity to the anchor, corrected for
+    false ones.
 
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + N_i}, \quad
-              N_i = \max\Big(\frac{R_i - \tau^+ n\, e^{S_{ii}}}{1 - \tau^+},\ n\, e^{-1/\mathrm{temperature}}\Big), \quad
-              R_i = n \frac{\sum_{j \ne i} e^{(1 + \beta) S_{ij}}}{\sum_{j \ne i} e^{\beta S_{ij}}}
+              N_i = \max\Big(\frac{R_i - \tau^+ n\, e^{S_{ii}}}{1 - \tau^+},\ n\,
+              e^{-1/\mathrm{temperature}}\Big), \quad R_i = n \frac{\sum_{j \ne i} e^{(1 + \beta)
+              S_{ij}}}{\sum_{j \ne i} e^{\beta S_{ij}}}
 
-    n is the number of negatives. The gradient flows through the weights, as in the authors' code. beta = 0 and tau_plus = 0 give InfoNCE.
+    n is the number of negatives. The gradient flows through the weights, as in the authors' code.
+    beta = 0 and tau_plus = 0 give InfoNCE.
 
     Args:
         beta: How much more the negatives near the anchor weigh.
         tau_plus: The assumed share of negatives that are of the anchor's own class.
-        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to learn it: it is then among the
-            `parameters()` of the loss and has to be passed to the optimizer.
-        views: "cross" compares an anchor with the other view's samples, as the paper's equations do; "all" also with
-            its own view's, as SimCLR does.
+        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to
+            learn it: it is then among the `parameters()` of the loss and has to be passed to the
+            optimizer.
+        views: "cross" compares an anchor with the other view's samples, as the paper's equations
+            do; "all" also with its own view's, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients, averaged over processes as
-            DistributedDataParallel does, are those of the joined batch.
+        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients,
+            averaged over processes as DistributedDataParallel does, are those of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
@@ -98,12 +121,18 @@ class HardNegInfoNCE(ContrastiveLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
         )
         _check_hardness(beta, tau_plus)
         self.beta, self.tau_plus = beta, tau_plus
 
-    def forward(self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None
+    ) -> Tensor:
         return _hard_neg_info_nce(x, y, support, self.beta, self.tau_plus, self.options)
 
     def settings(self) -> dict[str, object]:

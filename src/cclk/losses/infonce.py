@@ -15,7 +15,12 @@ from cclk.losses.options import Options, Reduction, Support, Temperature, Views,
 def _info_nce(x: Tensor, y: Tensor, support: Support | None, options: Options) -> Tensor:
     batch = Batch(x, y, split_support(support)[0], options)
     with batch.without_autocast():
-        return batch.reduce([batch.contrast(each, Marginal(each.layout, options.scale)) for each in batch.directions()])
+        return batch.reduce(
+            [
+                batch.contrast(each, Marginal(each.layout, options.scale))
+                for each in batch.directions()
+            ]
+        )
 
 
 def info_nce(
@@ -36,7 +41,9 @@ def info_nce(
     >>> info_nce(x, x, temperature=1.0)
     tensor(0.5514)
     """
-    return _info_nce(x, y, support, Options(temperature, views, symmetric, gather_distributed, reduction))
+    return _info_nce(
+        x, y, support, Options(temperature, views, symmetric, gather_distributed, reduction)
+    )
 
 
 class InfoNCE(ContrastiveLoss):
@@ -45,20 +52,23 @@ class InfoNCE(ContrastiveLoss):
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + \sum_{j \ne i} e^{S_{ij}}},
               \quad S_{ij} = \cos(x_i, y_j) / \mathrm{temperature}
 
-    Positives from P(X, Y), negatives from P(X) P(Y). A condition is accepted and ignored, so that losses can be exchanged.
+    Positives from P(X, Y), negatives from P(X) P(Y). A condition is accepted and ignored, so that
+    losses can be exchanged.
 
     Args:
-        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to learn it: it is then among the
-            `parameters()` of the loss and has to be passed to the optimizer.
-        views: "cross" compares an anchor with the other view's samples, as the paper's equations do; "all" also with
-            its own view's, as SimCLR does.
+        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to
+            learn it: it is then among the `parameters()` of the loss and has to be passed to the
+            optimizer.
+        views: "cross" compares an anchor with the other view's samples, as the paper's equations
+            do; "all" also with its own view's, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients, averaged over processes as
-            DistributedDataParallel does, are those of the joined batch.
+        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients,
+            averaged over processes as DistributedDataParallel does, are those of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
-        x, y: (b, d), of any length: they are normalized inside. `support`: ((q, d), ignored), q more negatives.
+        x, y: (b, d), of any length: they are normalized inside. `support`: ((q, d), ignored), q
+            more negatives.
         Result: a scalar, or (b,) with reduction="none".
 
     Example:
@@ -78,8 +88,14 @@ class InfoNCE(ContrastiveLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            temperature=temperature, views=views, symmetric=symmetric, gather_distributed=gather_distributed, reduction=reduction
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
         )
 
-    def forward(self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None
+    ) -> Tensor:
         return _info_nce(x, y, support, self.options)

@@ -23,11 +23,12 @@ from cclk.operator.operators import Rows
 
 
 @dataclass
-class PartnerWeights:
+class NeighborWeights:
     """The weights of a tile over all its columns, made from the weights over samples.
 
-    A sample that appears in two views (`within`) counts once: its weight is shared between them, unless `summed`. The anchor
-    itself is never its own partner, so its positive alone carries its own weight.
+    A sample that appears in two views (`within`) counts once: its weight is shared between them,
+    unless `summed`. The anchor itself is never its own neighbor, so its positive alone carries its
+    own weight.
     """
 
     rows: Rows
@@ -53,7 +54,9 @@ class PartnerWeights:
 
 @dataclass
 class Floor:
-    """The smallest estimate that is believed, in logarithms, and how many anchors were below it and put there."""
+    """The smallest estimate that is believed, in logarithms, and how many anchors were below it
+    and put there.
+    """
 
     log: float
     of_temperature: bool = False
@@ -83,11 +86,13 @@ class Marginal:
 
 @dataclass
 class WeightedNegatives:
-    """Fair and HardNeg CCL-K: softplus(log n + cond - pos); the cluster baseline Fair-InfoNCE with n = 1 and no floor."""
+    """Fair and HardNeg CCL-K: softplus(log n + cond - pos); the cluster baseline Fair-InfoNCE
+    with n = 1 and no floor.
+    """
 
     layout: Layout
     temperature: float
-    weights: PartnerWeights
+    weights: NeighborWeights
     log_count: float
     floor: Floor
 
@@ -112,7 +117,7 @@ class WeightedPositives:
 
     layout: Layout
     temperature: float
-    weights: PartnerWeights
+    weights: NeighborWeights
     floor: Floor
     marginal_has_positive: bool
 
@@ -140,11 +145,13 @@ class WeightedPositives:
 
 @dataclass
 class ClusterPositives:
-    """The cluster baseline WeaklySup-InfoNCE: the mean over same-cluster positives j of logsumexp_k S_ik - S_ij."""
+    """The cluster baseline WeaklySup-InfoNCE: the mean over same-cluster positives j of
+    logsumexp_k S_ik - S_ij.
+    """
 
     layout: Layout
     temperature: float
-    weights: PartnerWeights
+    weights: NeighborWeights
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         mask = self.weights.tile(start, stop)
@@ -160,7 +167,9 @@ class ClusterPositives:
 
 @dataclass
 class ReweightedNegatives:
-    """Robinson et al. 2021: the n negatives weighed by exp(beta S), with a share tau_plus of false ones taken off."""
+    """Robinson et al. 2021: the n negatives weighed by exp(beta S), with a share tau_plus of
+    false ones taken off.
+    """
 
     layout: Layout
     temperature: float
@@ -190,7 +199,9 @@ class ReweightedNegatives:
         per_unit = (pressure / (1 - false)).where(alive, 0.0)
         of_floor = pressure.where(~alive, 0.0)
         slope = harder.mul_(((1 + beta) / total)[:, None]).addcmul_(hard, (-beta / weight)[:, None])
-        return TileResult(softplus(negative - positive), slope, per_unit, -pressure - per_unit * false, of_floor)
+        return TileResult(
+            softplus(negative - positive), slope, per_unit, -pressure - per_unit * false, of_floor
+        )
 
 
 def unshifted(logarithm: Tensor, shift: Tensor | None) -> Tensor:
@@ -198,29 +209,38 @@ def unshifted(logarithm: Tensor, shift: Tensor | None) -> Tensor:
     return logarithm if shift is None else logarithm + shift[:, 0]
 
 
-def _positive_against(positive: Tensor, negative: Tensor, terms: Tensor, total: Tensor) -> TileResult:
-    """softplus(negative - positive), where negative is log(total) up to a constant and total the sum of the terms."""
+def _positive_against(
+    positive: Tensor, negative: Tensor, terms: Tensor, total: Tensor
+) -> TileResult:
+    """softplus(negative - positive), where negative is log(total) up to a constant and total the
+    sum of the terms.
+    """
     gap = negative - positive
     pressure = gap.sigmoid().to(terms.dtype)
     return TileResult(softplus(gap).to(terms.dtype), terms, pressure / total, -pressure)
 
 
-def conditional(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def conditional(
+    scores: Tensor, weights: Tensor, temperature: float, floor: Floor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """cond_i = log sum_j w_ji exp S_ij, with the terms of the sum.
 
-    exp f lies between exp(-1/temperature) and exp(1/temperature), so an estimate below the former (possible with negative weights, or
-    none) is put on the floor and its gradient stops: `alive` is False.
+    exp f lies between exp(-1/temperature) and exp(1/temperature), so an estimate below the former
+    (possible with negative weights, or none) is put on the floor and its gradient stops: `alive` is
+    False.
 
     Returns:
-        The terms (rows, columns), up to a factor per row; their sums; cond, in the precision of the weights; alive. Scores that are
-        `in_range` are exponentiated in place, others are left alone.
+        The terms (rows, columns), up to a factor per row; their sums; cond, in the precision of the
+        weights; alive. Scores that are `in_range` are exponentiated in place, others are left
+        alone.
     """
     if in_range(scores.dtype, temperature):
         terms = weights.mul_(scores.exp_())
         total = terms.sum(dim=1)
         cond = total.log()
     else:
-        # Shifted by the largest of log |w| + S: the largest score alone may belong to a weight of 1e-30 and hide all the others.
+        # Shifted by the largest of log |w| + S: the largest score alone may belong to a weight of
+        # 1e-30 and hide all the others.
         exponents = weights.abs().log_().add_(scores)
         shift = exponents.amax(dim=1, keepdim=True)
         shift = shift.where(shift.isfinite(), 0.0)

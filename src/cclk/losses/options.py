@@ -29,10 +29,19 @@ class Options:
     def __post_init__(self) -> None:
         learned = isinstance(self.temperature, Tensor)
         if isinstance(self.temperature, Tensor) and self.temperature.numel() != 1:
-            raise ValueError(f"temperature has shape {tuple(self.temperature.shape)}: it must be one number, such as 0.1")
+            raise ValueError(
+                f"temperature has shape {tuple(self.temperature.shape)}: it must be one number,"
+                " such as 0.1"
+            )
         if not 0 < self.scale < float("inf"):
-            remedy = "; if it is learned, clamp it after each step or learn its logarithm" if learned else ""
-            raise ValueError(f"temperature is {self.scale:g}: it must be a positive number, such as 0.1{remedy}")
+            remedy = (
+                "; if it is learned, clamp it after each step or learn its logarithm"
+                if learned
+                else ""
+            )
+            raise ValueError(
+                f"temperature is {self.scale:g}: it must be a positive number, such as 0.1{remedy}"
+            )
         if self.views not in ("cross", "all"):
             raise ValueError(f"views is {self.views!r}: it must be 'cross' or 'all'")
         if self.reduction not in ("mean", "sum", "none"):
@@ -41,7 +50,11 @@ class Options:
     @cached_property
     def scale(self) -> float:
         """The temperature as a number."""
-        return float(self.temperature.detach()) if isinstance(self.temperature, Tensor) else float(self.temperature)
+        return (
+            float(self.temperature.detach())
+            if isinstance(self.temperature, Tensor)
+            else float(self.temperature)
+        )
 
 
 def split_support(support: Support | None) -> tuple[Tensor | None, object]:
@@ -49,5 +62,8 @@ def split_support(support: Support | None) -> tuple[Tensor | None, object]:
     if support is None:
         return None, None
     if not isinstance(support, tuple) or len(support) != 2:
-        raise ValueError("support must be a pair (y_extra, condition_extra): embeddings (q, d) and their condition, q rows")
+        raise ValueError(
+            "support must be a pair (y_extra, condition_extra): embeddings (q, d) and their"
+            " condition, q rows"
+        )
     return support

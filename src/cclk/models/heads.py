@@ -10,8 +10,10 @@ HEADS = ("linear-bn", "mlp", "linear", "none")
 def build_head(name: str, width: int, out: int = 128) -> nn.Module:
     """A head from `width` features to `out`.
 
-    - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters; the authors' release.
-    - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's 2048-2048-128).
+    - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters; the
+      authors' release.
+    - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's
+      2048-2048-128).
     - "linear": two linear layers with nothing between (the paper's words for ColorMNIST).
     - "none": the features themselves; `out` plays no part.
 

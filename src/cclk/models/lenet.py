@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class LeNet5(nn.Module):
-    """LeNet-5 with tanh and average pooling: pictures (b, channels, 32, 32) to (b, 84) features."""
+    """LeNet-5 with tanh and average pooling: images (b, channels, 32, 32) to (b, 84) features."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -14,8 +14,11 @@ class LeNet5(nn.Module):
             nn.Conv2d(channels, 6, 5), nn.Tanh(), nn.AvgPool2d(2),
             nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
         )  # fmt: skip
-        # The third convolution of the original covers its whole 5 x 5 input, so it is a linear layer.
-        self.features = nn.Sequential(nn.Flatten(), nn.Linear(16 * 5 * 5, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh())
+        # The third convolution of the original covers its whole 5 x 5 input, so it is a linear
+        # layer.
+        self.features = nn.Sequential(
+            nn.Flatten(), nn.Linear(16 * 5 * 5, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh()
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.features(self.convolutions(images))

@@ -21,7 +21,11 @@ class _Block(nn.Module):
         super().__init__()
         self.branch = branch
         same = stride == 1 and inputs == outputs
-        self.shortcut = nn.Identity() if same else nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+        self.shortcut = (
+            nn.Identity()
+            if same
+            else nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+        )
         self.relu = nn.ReLU(inplace=True)
         # A block that begins as the identity trains better (Goyal et al. 2017).
         last = branch[-1]
@@ -54,28 +58,41 @@ _DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
 class ResNet(nn.Module):
-    """Pictures (b, channels, h, w) to (b, 8 width) features, or (b, 32 width) for depth 50.
+    """Images (b, channels, h, w) to (b, 8 width) features, or (b, 32 width) for depth 50.
 
     Args:
-        channels: of the pictures.
+        channels: of the images.
         depth: 18, 34 or 50.
-        stem: "imagenet" begins with a 7 x 7 convolution of stride 2 and a max pool; "cifar", for small pictures, with a 3 x 3
-            convolution and no pool.
+        stem: "imagenet" begins with a 7 x 7 convolution of stride 2 and a max pool; "cifar", for
+            small images, with a 3 x 3 convolution and no pool.
         width: channels after the stem.
         blocks: number of blocks in each of the four stages, instead of the depth's own.
     """
 
-    def __init__(self, channels: int, *, depth: int, stem: Stem = "cifar", width: int = 64, blocks: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        channels: int,
+        *,
+        depth: int,
+        stem: Stem = "cifar",
+        width: int = 64,
+        blocks: Sequence[int] | None = None,
+    ) -> None:
         super().__init__()
         if stem not in ("cifar", "imagenet"):
-            raise ValueError(f"unknown stem {stem!r}: choose 'cifar' (small pictures) or 'imagenet'")
+            raise ValueError(f"unknown stem {stem!r}: choose 'cifar' (small images) or 'imagenet'")
         if width < 1:
             raise ValueError(f"width is {width}: a network has at least 1 channel")
         if blocks is not None and (len(blocks) != 4 or min(blocks) < 1):
-            raise ValueError(f"blocks is {blocks}: it must be four positive numbers, one per stage, such as (1, 1, 1, 1)")
+            raise ValueError(
+                f"blocks is {blocks}: it must be four positive numbers, one per stage, such as (1,"
+                " 1, 1, 1)"
+            )
         make, expansion = (_bottleneck, 4) if depth == 50 else (_basic, 1)
         small = stem == "cifar"
-        layers: list[nn.Module] = [_convolution(channels, width, 3) if small else _convolution(channels, width, 7, 2)]
+        layers: list[nn.Module] = [
+            _convolution(channels, width, 3) if small else _convolution(channels, width, 7, 2)
+        ]
         layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
         if not small:
             layers.append(nn.MaxPool2d(3, 2, padding=1))

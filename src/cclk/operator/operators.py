@@ -1,7 +1,8 @@
-"""The conditional operator W = (K + ridge I)^-1 K of one batch, in forms that give a few of its rows cheaply.
+"""The conditional operator W = (K + ridge I)^-1 K of one batch, in forms that give a few of its
+rows cheaply.
 
-W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses ask for it by row tiles: no form but `Dense` ever holds b^2
-numbers.
+W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses ask for it by row tiles:
+no form but `Dense` ever holds b^2 numbers.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class ProductRows(Rows):
 
 
 class Grouped(Operator):
-    """W_ji = [same group] / (n_i + ridge): the closed form for a kernel that is 'same group or not'."""
+    """W_ji = [same group] / (n_i + ridge): the closed form for a kernel that is 'same group or
+    not'.
+    """
 
     def __init__(self, groups: Tensor, ridge: float) -> None:
         self.share = 1 / (groups.bincount().double() + ridge)[groups]
@@ -84,7 +87,9 @@ class Grouped(Operator):
         self.groups = groups
 
     def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
-        return GroupRows(self.groups, (self.share if factor is None else self.share * factor).to(dtype))
+        return GroupRows(
+            self.groups, (self.share if factor is None else self.share * factor).to(dtype)
+        )
 
 
 class GroupRows(Rows):

@@ -1,11 +1,13 @@
-"""Which weights an anchor gives to the others: four readings of the same operator W = (K + ridge I)^-1 K.
+"""Which weights an anchor gives to the others: four readings of the same operator W = (K + ridge
+I)^-1 K.
 
 | name | w(z_j, z_i) | the anchor's own pair |
 |---|---|---|
-| "loo" | W_ji / (1 - W_ii), negative ones clipped to 0: the operator fitted without the anchor | left out |
-| "paper" | W_ji, also where negative: Proposition 2.2 to the letter | counted |
-| "release" | W_ji where at least 1e-6, from a K whose diagonal is set to 1: what the authors' code does | left out |
-| "nw" | K_ji / sum_{k != i} K_ki of the positive K: a plain kernel average (Nadaraya-Watson), needs no solve | left out |
+| "loo" | W_ji / (1 - W_ii), negative ones clipped to 0: the operator fitted without the anchor |
+left out | | "paper" | W_ji, also where negative: Proposition 2.2 to the letter | counted | |
+"release" | W_ji where at least 1e-6, from a K whose diagonal is set to 1: what the authors' code
+does | left out | | "nw" | K_ji / sum_{k != i} K_ki of the positive K: a plain kernel average
+(Nadaraya-Watson), needs no solve | left out |
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ def check_mode(weights: str) -> str:
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of every anchor over all samples of the joined batch, by row tiles, and how they were obtained."""
+    """The weights of every anchor over all samples of the joined batch, by row tiles, and how
+    they were obtained.
+    """
 
     rows: Rows
     counts_own: bool
-    """Whether the anchor's own pair is among its partners (weights="paper")."""
+    """Whether the anchor's own pair is among its neighbors (weights="paper")."""
     dead_below: float
     """An anchor whose weights sum to less than this has nobody to compare itself with."""
     solver: str
@@ -46,10 +50,23 @@ class Weights:
     """What was solved; None for "nw"."""
 
 
-def weigh(kernel: Kernel, condition: Condition, ridge: float, solver: Solver, weights: str, dtype: torch.dtype) -> Weights:
+def weigh(
+    kernel: Kernel,
+    condition: Condition,
+    ridge: float,
+    solver: Solver,
+    weights: str,
+    dtype: torch.dtype,
+) -> Weights:
     """The weights of a fitted kernel on a condition, ready to be asked for by row tiles."""
     if weights == "nw":
-        return Weights(KernelAverage(kernel, condition, dtype), False, 1e-3, "none", "a kernel average needs no solve")
+        return Weights(
+            KernelAverage(kernel, condition, dtype),
+            False,
+            1e-3,
+            "none",
+            "a kernel average needs no solve",
+        )
     solution = solve(kernel, condition, ridge, solver, unit_diagonal=weights == "release")
     operator = solution.operator
     if weights == "paper":
@@ -58,9 +75,18 @@ def weigh(kernel: Kernel, condition: Condition, ridge: float, solver: Solver, we
         rows = WithoutOwn(operator.with_rows_scaled(None, dtype), least=1e-6)
     else:
         # An anchor that explains itself wholly leaves 0 / 0; the bound keeps the quotient finite.
-        rows = WithoutOwn(operator.with_rows_scaled(1 / operator.complement.clamp_min(1e-12), dtype), least=0.0)
+        rows = WithoutOwn(
+            operator.with_rows_scaled(1 / operator.complement.clamp_min(1e-12), dtype), least=0.0
+        )
     # W's own rows are small wherever W_ii is near 1; the release's cut is the measure there.
-    return Weights(rows, weights == "paper", 1e-3 if weights == "loo" else 1e-6, solution.solver, solution.reason, operator)
+    return Weights(
+        rows,
+        weights == "paper",
+        1e-3 if weights == "loo" else 1e-6,
+        solution.solver,
+        solution.reason,
+        operator,
+    )
 
 
 class WithoutOwn(Rows):
@@ -78,14 +104,18 @@ class WithoutOwn(Rows):
 
 
 class KernelAverage(Rows):
-    """K_ji / sum_{k != i} K_ki, from the kernel alone, where K is positive; an anchor similar to nobody has no weights."""
+    """K_ji / sum_{k != i} K_ki, from the kernel alone, where K is positive; an anchor similar to
+    nobody has no weights.
+    """
 
     def __init__(self, kernel: Kernel, condition: Condition, dtype: torch.dtype) -> None:
         self.kernel, self.condition, self.dtype = kernel, condition, dtype
 
     def __call__(self, start: int, stop: int) -> Tensor:
         with torch.no_grad():
-            tile = self.kernel.evaluate(self.condition.rows(slice(start, stop)), self.condition).relu()
+            tile = self.kernel.evaluate(
+                self.condition.rows(slice(start, stop)), self.condition
+            ).relu()
             tile[:, start:stop].fill_diagonal_(0)
             total = tile.sum(dim=1, keepdim=True)
             return tile.div_(total.where(total > 0, 1.0)).to(self.dtype)
@@ -93,14 +123,20 @@ class KernelAverage(Rows):
 
 @eager
 def conditional_weights(
-    kernel: Kernel, condition: object, ridge: float = 0.01, solver: Solver = "auto", *, weights: str = "paper"
+    kernel: Kernel,
+    condition: object,
+    ridge: float = 0.01,
+    solver: Solver = "auto",
+    *,
+    weights: str = "paper",
 ) -> Tensor:
-    """W = (K + ridge I)^-1 K, with W[j, i] = w(z_j, z_i): how much sample j counts in the condition of anchor i.
+    """W = (K + ridge I)^-1 K, with W[j, i] = w(z_j, z_i): how much sample j counts in the
+    condition of anchor i.
 
     Args:
         kernel: a kernel; if it is not fitted yet, it is fitted on this condition.
         condition: n rows.
-        ridge: the regularisation, positive.
+        ridge: the regularization, positive.
         solver: "exact", "features", "nystrom", "auto", or `cclk.Nystrom(landmarks)`.
         weights: "paper" for W itself; "loo", "release" or "nw" for the weights a loss makes of it.
 
@@ -118,5 +154,7 @@ def conditional_weights(
     if len(table) == 0:
         raise ValueError("condition has no rows")
     kernel.ensure_fitted(table)
-    found = weigh(kernel, table, check_ridge(ridge), check_solver(solver), check_mode(weights), torch.float64)
+    found = weigh(
+        kernel, table, check_ridge(ridge), check_solver(solver), check_mode(weights), torch.float64
+    )
     return found.rows(0, len(table)).T.to(table.dtype)

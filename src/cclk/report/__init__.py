@@ -3,16 +3,16 @@
 from cclk.report.categories import category_names
 from cclk.report.headline import summarize
 from cclk.report.page import write_report
-from cclk.report.view import Embedding, KernelPicture, RunView, SamplePictures, embed2d, picture_kernel
+from cclk.report.view import Embedding, KernelFigure, RunView, SampleImages, embed2d, kernel_figure
 
 __all__ = [
     "Embedding",
-    "KernelPicture",
+    "KernelFigure",
     "RunView",
-    "SamplePictures",
+    "SampleImages",
     "category_names",
     "embed2d",
-    "picture_kernel",
+    "kernel_figure",
     "summarize",
     "write_report",
 ]

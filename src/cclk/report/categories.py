@@ -6,7 +6,9 @@ from cclk.data.dataset import Dataset
 
 
 def category_names(dataset: Dataset) -> dict[str, tuple[str, ...]]:
-    """The name of each condition value that is a category -> the names of its categories, in the order of their codes."""
+    """The name of each condition value that is a category -> the names of its categories, in the
+    order of their codes.
+    """
     names: dict[str, tuple[str, ...]] = {}
     for column in dataset.columns:
         if column.kind == "attributes":

@@ -1,4 +1,6 @@
-"""Which runs differ in nothing but the seed, which were evaluated on the same data, and what sets a run apart from the others."""
+"""Which runs differ in nothing but the seed, which were evaluated on the same data, and what
+sets a run apart from the others.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def _flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, str]
         if isinstance(value, Mapping) and value:
             flat |= _flatten(value, f"{prefix}{key}.")
         else:
-            flat[f"{prefix}{key}"] = value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+            flat[f"{prefix}{key}"] = (
+                value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+            )
     return flat
 
 
@@ -57,19 +61,27 @@ def group_by_settings(runs: Sequence[RunView]) -> list[Group]:
         repeats[same, seed] += 1
     names = [_common_name(group) for group in found.values()]
     return [
-        Group(name if names.count(name) == 1 else _names(group), tuple(group)) for name, group in zip(names, found.values(), strict=True)
+        Group(name if names.count(name) == 1 else _names(group), tuple(group))
+        for name, group in zip(names, found.values(), strict=True)
     ]
 
 
 def data_of(run: RunView) -> Hashable:
-    """Equal for runs whose accuracies can be compared: the same data and label. The condition may be another one."""
+    """Equal for runs whose accuracies can be compared: the same data and label. The condition
+    may be another one.
+    """
     flat = flat_settings(run)
-    kept = {key: value for key, value in flat.items() if key.startswith("data.dataset") and key != "data.dataset_options.condition"}
+    kept = {
+        key: value
+        for key, value in flat.items()
+        if key.startswith("data.dataset") and key != "data.dataset_options.condition"
+    }
     return run.label, frozenset(kept.items())
 
 
 def differences(runs: Sequence[RunView]) -> list[str]:
-    """For each run its method, its data if there are several, and the settings in which runs of that method on these data differ.
+    """For each run its method, its data if there are several, and the settings in which runs of
+    that method on these data differ.
 
     >>> from cclk.training.settings import load
     >>> differences([RunView(name, load(overrides={"method": "infonce", "lr": lr})) for name, lr in (("a", 0.1), ("b", 0.2))])
@@ -81,15 +93,27 @@ def differences(runs: Sequence[RunView]) -> list[str]:
     described = []
     for own, kind in zip(flat, kinds, strict=True):
         peers = [other for other, other_kind in zip(flat, kinds, strict=True) if other_kind == kind]
-        differing = [key for key in own if key != "data_fingerprint" and len({other.get(key) for other in peers}) > 1]
-        words = [f"{key.rpartition('.')[2]} {own[key]}".replace('"', "") for key in differing[:_LISTED]]
+        differing = [
+            key
+            for key in own
+            if key != "data_fingerprint" and len({other.get(key) for other in peers}) > 1
+        ]
+        words = [
+            f"{key.rpartition('.')[2]} {own[key]}".replace('"', "") for key in differing[:_LISTED]
+        ]
         data = own.get("data.dataset", "") if several else ""
-        described.append(", ".join(filter(None, [kind[1], data, *words, "..." if len(differing) > _LISTED else ""])))
+        described.append(
+            ", ".join(
+                filter(None, [kind[1], data, *words, "..." if len(differing) > _LISTED else ""])
+            )
+        )
     return described
 
 
 def _without_location(run: RunView) -> dict[str, str]:
-    """The settings but for where the data are and how fast they were computed; the fingerprint identifies the data."""
+    """The settings but for where the data are and how fast they were computed; the fingerprint
+    identifies the data.
+    """
     flat = flat_settings(run)
     for name in ("data.data_dir", "train.threads"):
         flat.pop(name, None)
@@ -99,10 +123,17 @@ def _without_location(run: RunView) -> dict[str, str]:
 
 
 def _common_name(runs: Sequence[RunView]) -> str:
-    """What the names of runs share once their seeds are taken away: "fair" of "fair-seed0" and "fair-seed1"."""
+    """What the names of runs share once their seeds are taken away: "fair" of "fair-seed0" and
+    "fair-seed1".
+    """
     if len(runs) == 1:
         return runs[0].name
-    stems = {re.sub(rf"[-_. ]*(seed)?[-_. ]*0*{run.settings.seed if run.settings else ''}$", "", run.name) for run in runs}
+    stems = {
+        re.sub(
+            rf"[-_. ]*(seed)?[-_. ]*0*{run.settings.seed if run.settings else ''}$", "", run.name
+        )
+        for run in runs
+    }
     stem = stems.pop()
     return _names(runs) if stems or not stem else stem
 

@@ -1,11 +1,13 @@
-"""The report's script: draws the figures with the page's colours, again when the reader's system turns dark or light."""
+"""The report's script: draws the figures with the page's colors, again when the reader's system
+turns dark or light.
+"""
 
 JS = """
 "use strict";
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const touch = matchMedia("(pointer: coarse)").matches;  // a finger must be able to scroll past a figure
 
-function colours() {
+function colors() {
   const style = getComputedStyle(document.documentElement);
   const read = name => style.getPropertyValue(name).trim();
   return {ink: read("--ink"), soft: read("--soft"), grid: read("--grid"), line: read("--line"), card: read("--card"),
@@ -18,7 +20,7 @@ function dressed(layout, c) {
     font: {family: c.font, size: 12.5, color: c.ink},
     modebar: {bgcolor: "rgba(0,0,0,0)", color: c.line, activecolor: c.soft},
     hoverlabel: {bgcolor: c.card, bordercolor: c.line, font: {family: c.font, color: c.ink}}};
-  if (!layout.showlegend && innerWidth < 780) result.margin.b = Math.min(result.margin.b, 44);  // no neighbour to line up with
+  if (!layout.showlegend && innerWidth < 780) result.margin.b = Math.min(result.margin.b, 44);  // no neighbor to line up with
   for (const axis of ["xaxis", "yaxis"]) {
     result[axis] = {gridcolor: c.grid, zerolinecolor: c.soft, linecolor: c.line, tickcolor: c.line,
       tickfont: {color: c.soft}, automargin: true, ...layout[axis]};
@@ -28,7 +30,7 @@ function dressed(layout, c) {
 }
 
 function draw() {
-  const c = colours();
+  const c = colors();
   for (const [id, figure] of Object.entries(figures)) {
     Plotly.react(id, figure.data, dressed(structuredClone(figure.layout), c),
                  {responsive: true, displaylogo: false, displayModeBar: touch ? false : "hover",

@@ -1,4 +1,6 @@
-"""The report's style: calm, in the system's own type, light or dark as the reader's system is, from 400 px wide up."""
+"""The report's style: calm, in the system's own type, light or dark as the reader's system is,
+from 400 px wide up.
+"""
 
 CSS = """
 :root {

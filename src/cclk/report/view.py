@@ -1,4 +1,6 @@
-"""What a report shows of a run, as plain values and arrays, and the helpers that make them small enough to show."""
+"""What a report shows of a run, as plain values and arrays, and the helpers that make them small
+enough to show.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from cclk.training.settings import Settings
 
 Array = NDArray[Any]
 
-COLOUR_NAMES = ("red", "green", "blue")
+COLOR_NAMES = ("red", "green", "blue")
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,17 @@ class Embedding:
 
 
 @dataclass(frozen=True)
-class KernelPicture:
-    """The kernel matrix of some samples beside their weights, both in 0..1. `picture_kernel` makes it."""
+class KernelFigure:
+    """The kernel matrix of some samples beside their weights, both in 0..1. `kernel_figure`
+    makes it.
+    """
 
     kernel: Array
     weights: Array
     samples: Sequence[str]
     """The condition of each sample in words."""
-    colours: Sequence[str] = ()
-    """The samples' own colours, if the condition is a colour."""
+    colors: Sequence[str] = ()
+    """The samples' own colors, if the condition is a color."""
     codes: Array | None = None
     """(n,) category codes of the samples, if a column of the condition holds categories."""
     categories: Sequence[str] = ()
@@ -55,10 +59,12 @@ class KernelPicture:
 
 
 @dataclass(frozen=True)
-class SamplePictures:
-    """Pictures and the two views of each that the loss compares: (n, c, h, w) or (n, h, w, c), uint8 or numbers in 0..1."""
+class SampleImages:
+    """Images and the two views of each that the loss compares: (n, c, h, w) or (n, h, w, c),
+    uint8 or numbers in 0..1.
+    """
 
-    pictures: Array | Tensor
+    images: Array | Tensor
     first: Array | Tensor
     second: Array | Tensor
     captions: Sequence[str] = ()
@@ -79,12 +85,12 @@ class RunView:
     """The command that trained the run."""
     data_fingerprint: str = ""
     embedding: Embedding | None = None
-    kernel: KernelPicture | None = None
-    pictures: SamplePictures | None = None
+    kernel: KernelFigure | None = None
+    images: SampleImages | None = None
     label: str = "label"
     """What the labels are, in the singular: "digit"."""
     condition: str = "condition"
-    """What the condition is: "colour"; "" if there is none."""
+    """What the condition is: "color"; "" if there is none."""
     data: str = ""
     """One line about the data."""
 
@@ -94,14 +100,17 @@ class RunView:
         return self.evaluation.encoder if self.evaluation else FeatureScores()
 
 
-def is_colour(condition_names: Sequence[str]) -> bool:
-    """Whether the condition's columns are the parts of a colour."""
-    return tuple(condition_names) == COLOUR_NAMES
+def is_color(condition_names: Sequence[str]) -> bool:
+    """Whether the condition's columns are the parts of a color."""
+    return tuple(condition_names) == COLOR_NAMES
 
 
-def hex_colours(condition: Array) -> list[str]:
+def hex_colors(condition: Array) -> list[str]:
     """Rows of red, green and blue in 0..255 as "#rrggbb"."""
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in np.clip(np.rint(condition), 0, 255).astype(int).tolist()]
+    return [
+        f"#{red:02x}{green:02x}{blue:02x}"
+        for red, green, blue in np.clip(np.rint(condition), 0, 255).astype(int).tolist()
+    ]
 
 
 def embed2d(
@@ -115,12 +124,14 @@ def embed2d(
     limit: int = 1500,
     seed: int = 0,
 ) -> Embedding:
-    """The first two principal components, fitted on all samples; at most `limit` of them, drawn at random, are kept to be shown.
+    """The first two principal components, fitted on all samples; at most `limit` of them, drawn
+    at random, are kept to be shown.
 
     Args:
         classes: the names of the labels.
         condition_names: one for each column of the condition.
-        categories: condition name -> the names of its categories, for each column that holds category codes.
+        categories: condition name -> the names of its categories, for each column that holds
+            category codes.
     """
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
@@ -128,10 +139,14 @@ def embed2d(
     z = z[:, None] if z.ndim == 1 else z
     if not len(wide) == len(y) == len(z) or len(wide) < 2:
         raise ValueError(
-            f"features, labels and condition have {len(wide)}, {len(y)} and {len(z)} rows: they must be the same samples, 2 or more"
+            f"features, labels and condition have {len(wide)}, {len(y)} and {len(z)} rows: they"
+            " must be the same samples, 2 or more"
         )
     if len(condition_names) != z.shape[1]:
-        raise ValueError(f"the condition has {z.shape[1]} columns and {len(condition_names)} names: give one name for each column")
+        raise ValueError(
+            f"the condition has {z.shape[1]} columns and {len(condition_names)} names: give one"
+            " name for each column"
+        )
     if wide.shape[1] < 2:
         wide = np.pad(wide, ((0, 0), (0, 2 - wide.shape[1])))
     total = float(wide.var(axis=0).sum())
@@ -144,10 +159,18 @@ def embed2d(
     rows = np.arange(len(wide))
     if len(rows) > limit:
         rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
-    return Embedding(points[rows], y[rows], z[rows], tuple(classes), tuple(condition_names), explained, dict(categories or {}))
+    return Embedding(
+        points[rows],
+        y[rows],
+        z[rows],
+        tuple(classes),
+        tuple(condition_names),
+        explained,
+        dict(categories or {}),
+    )
 
 
-def picture_kernel(
+def kernel_figure(
     kernel: Array | Tensor,
     weights: Array | Tensor,
     condition: Array | Tensor,
@@ -155,19 +178,27 @@ def picture_kernel(
     condition_names: Sequence[str] = (),
     categories: Mapping[str, Sequence[str]] | None = None,
     limit: int = 64,
-) -> KernelPicture:
+) -> KernelFigure:
     """K and W of a batch, min-max normalized as in the paper's figure.
 
-    Samples are ordered by their categories, then along the main direction of the other columns. `categories` is as in `embed2d`.
+    Samples are ordered by their categories, then along the main direction of the other columns.
+    `categories` is as in `embed2d`.
     """
-    k, w, z = as_array(kernel).astype(np.float64), as_array(weights).astype(np.float64), as_array(condition).astype(np.float64)
+    k, w, z = (
+        as_array(kernel).astype(np.float64),
+        as_array(weights).astype(np.float64),
+        as_array(condition).astype(np.float64),
+    )
     z = z[:, None] if z.ndim == 1 else z
     if not k.shape == w.shape == (len(z), len(z)):
         raise ValueError(
-            f"kernel and weights must be ({len(z)}, {len(z)}), one row for each row of the condition, got {k.shape} and {w.shape}"
+            f"kernel and weights must be ({len(z)}, {len(z)}), one row for each row of the"
+            f" condition, got {k.shape} and {w.shape}"
         )
     k, w, z = k[:limit, :limit], w[:limit, :limit], z[:limit]
-    named = {name: place for place, name in enumerate(condition_names) if name in (categories or {})}
+    named = {
+        name: place for place, name in enumerate(condition_names) if name in (categories or {})
+    }
     others = z[:, [place for place in range(z.shape[1]) if place not in named.values()]]
     along = np.zeros(len(z))
     if others.size:
@@ -177,18 +208,20 @@ def picture_kernel(
     k, w, z = k[np.ix_(order, order)], w[np.ix_(order, order)], z[order]
     samples = [", ".join(describe(row, condition_names, categories or {})) for row in z]
     first = next(iter(named), "")
-    return KernelPicture(
-        _normalise(k),
-        _normalise(w),
+    return KernelFigure(
+        _normalize(k),
+        _normalize(w),
         samples,
-        colours=hex_colours(z) if is_colour(condition_names) else (),
+        colors=hex_colors(z) if is_color(condition_names) else (),
         codes=z[:, named[first]].astype(int) if first else None,
         categories=tuple((categories or {}).get(first, ())),
         column=first,
     )
 
 
-def describe(row: Array, names: Sequence[str], categories: Mapping[str, Sequence[str]], most: int = 4) -> list[str]:
+def describe(
+    row: Array, names: Sequence[str], categories: Mapping[str, Sequence[str]], most: int = 4
+) -> list[str]:
     """The first columns of a condition in words: ["site Oslo", "age 34"]."""
     return [
         f"{name} {category(int(value), categories[name]) if name in categories else f'{value:.4g}'}"
@@ -206,7 +239,7 @@ def as_array(values: Array | Tensor) -> Array:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
-def _normalise(matrix: Array) -> Array:
+def _normalize(matrix: Array) -> Array:
     low, high = float(matrix.min()), float(matrix.max())
     scaled: Array = (matrix - low) / (high - low if high > low else 1.0)
     return scaled

@@ -1,1 +1,1 @@
-"""Training: optimisers, schedule and the loop."""
+"""Training: optimizers, schedule and the loop."""

@@ -1,4 +1,6 @@
-"""A look at data before training: what is in them, what is wrong with them, and how long it will take."""
+"""A look at data before training: what is in them, what is wrong with them, and how long it will
+take.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ import torch
 from torch import Tensor
 
 from cclk.condition import placed
-from cclk.data.dataset import DataError, Dataset, Split
-from cclk.data.streamed import StreamedPictures
-from cclk.notices import CclkWarning
+from cclk.data.dataset import Dataset, Split
+from cclk.data.streamed import StreamedImages
+from cclk.errors import CclkWarning, DataError
 from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
 from cclk.training.engine import Training
@@ -25,9 +27,11 @@ from cclk.training.settings import Settings
 
 _AT_A_TIME = 256
 _SHOWN = 5
-_FEW_PARTNERS = 1.5
+_FEW_NEIGHBORS = 1.5
 _UNIQUE = 0.5
-"""A category column with more distinct values than this share of the rows names rows rather than groups."""
+"""A category column with more distinct values than this share of the rows names rows rather than
+groups.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield Finding("fine", dataset.description)
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in _splits(dataset).items())
     yield Finding("fine", f"rows: {sizes}")
-    yield from (Finding("warning", str(warning.message)) for warning in caught if issubclass(warning.category, CclkWarning))
+    yield from (
+        Finding("warning", str(warning.message))
+        for warning in caught
+        if issubclass(warning.category, CclkWarning)
+    )
     unreadable = False
-    for finding in _pictures(dataset):
+    for finding in _images(dataset):
         unreadable = unreadable or finding.level == "problem"
         yield finding
     yield from _inputs(dataset.train)
@@ -60,37 +68,47 @@ def examine(settings: Settings) -> Iterator[Finding]:
     if settings.train.batch_size > len(dataset.train):
         yield Finding(
             "problem",
-            f"a batch of {settings.train.batch_size} is larger than the training split: at most --batch-size {len(dataset.train)}",
+            f"a batch of {settings.train.batch_size} is larger than the training split: at most"
+            f" --batch-size {len(dataset.train)}",
         )
         return
-    yield from _partners(settings, dataset)
+    yield from _neighbors(settings, dataset)
     if not unreadable:
         yield _duration(settings)
 
 
 def _splits(dataset: Dataset) -> dict[str, Split]:
-    return {"to train on": dataset.train, "to validate on": dataset.validation, "to test on": dataset.test}
+    return {
+        "to train on": dataset.train,
+        "to validate on": dataset.validation,
+        "to test on": dataset.test,
+    }
 
 
-def _pictures(dataset: Dataset) -> Iterator[Finding]:
+def _images(dataset: Dataset) -> Iterator[Finding]:
     bad: list[str] = []
     total = 0
     for split in _splits(dataset).values():
-        if isinstance(split.x, StreamedPictures):
+        if isinstance(split.x, StreamedImages):
             total += len(split)
             for start in range(0, len(split), _AT_A_TIME):
                 bad += _unreadable(split.x, range(start, min(start + _AT_A_TIME, len(split))))
     if bad:
         more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        yield Finding("problem", f"{len(bad)} of {total:,} pictures cannot be read: {'; '.join(bad[:_SHOWN])}{more}")
+        yield Finding(
+            "problem",
+            f"{len(bad)} of {total:,} images cannot be read: {'; '.join(bad[:_SHOWN])}{more}",
+        )
     elif total:
-        yield Finding("fine", f"all {total:,} pictures can be read")
+        yield Finding("fine", f"all {total:,} images can be read")
         looked_at = dataset.train.x[torch.arange(min(_AT_A_TIME, len(dataset.train)))]
         if looked_at.shape[1] == 3 and bool((looked_at == looked_at[:, :1]).all()):
-            yield Finding("warning", "the pictures seem to be grey: --grey reads one channel instead of three")
+            yield Finding(
+                "warning", "the images seem to be gray: --gray reads one channel instead of three"
+            )
 
 
-def _unreadable(x: StreamedPictures, rows: range) -> list[str]:
+def _unreadable(x: StreamedImages, rows: range) -> list[str]:
     try:
         x[torch.tensor(rows)]
     except DataError as error:
@@ -105,20 +123,32 @@ def _inputs(split: Split) -> Iterator[Finding]:
     if isinstance(split.x, Tensor) and split.x.dtype != torch.uint8:
         constant = int((split.x == split.x[:1]).all(dim=0).sum())
         if constant:
-            yield Finding("warning", f"{constant} of {split.x.shape[1]} inputs never change: leave them out")
+            yield Finding(
+                "warning", f"{constant} of {split.x.shape[1]} inputs never change: leave them out"
+            )
 
 
 def _labels(dataset: Dataset) -> Iterator[Finding]:
     if len(dataset.classes) == 1:
-        what = "only leaks can be measured" if dataset.columns else "without a condition either, nothing can be measured"
+        what = (
+            "only leaks can be measured"
+            if dataset.columns
+            else "without a condition either, nothing can be measured"
+        )
         yield Finding("warning", f"there is no label: the encoder can be trained, but {what}")
         return
     counts = torch.bincount(dataset.train.y, minlength=len(dataset.classes))
     least, most = int(counts.argmin()), int(counts.argmax())
-    shares = f"from {int(counts[least]):,} rows ({dataset.classes[least]}) to {int(counts[most]):,} ({dataset.classes[most]})"
+    shares = (
+        f"from {int(counts[least]):,} rows ({dataset.classes[least]}) to {int(counts[most]):,}"
+        f" ({dataset.classes[most]})"
+    )
     told = f"label: {len(counts)} classes, {shares}"
     rare = int(counts[least]) < 10 or int(counts[most]) > 20 * int(counts[least])
-    yield Finding("warning" if rare else "fine", told + (": the rare ones will hardly be learnt" if rare else ""))
+    yield Finding(
+        "warning" if rare else "fine",
+        told + (": the rare ones will hardly be learned" if rare else ""),
+    )
 
 
 def _columns(dataset: Dataset) -> Iterator[Finding]:
@@ -129,29 +159,45 @@ def _columns(dataset: Dataset) -> Iterator[Finding]:
             yield Finding("problem", f"condition {column.name} never changes: leave it out")
         elif column.kind == "categorical" and distinct > _UNIQUE * len(values):
             told = f"condition {column.name} has {distinct:,} categories in {len(values):,} rows"
-            yield Finding("problem", f"{told}: hardly anybody shares one; is it a number, or an id?")
-        elif column.kind == "categorical" and int(torch.unique(values, return_counts=True)[1].min()) < 2:
-            yield Finding("warning", f"condition {column.name} has categories with a single row, which have nobody to be compared with")
+            yield Finding(
+                "problem", f"{told}: hardly anybody shares one; is it a number, or an id?"
+            )
+        elif (
+            column.kind == "categorical"
+            and int(torch.unique(values, return_counts=True)[1].min()) < 2
+        ):
+            yield Finding(
+                "warning",
+                f"condition {column.name} has categories with a single row, which have nobody to be"
+                " compared with",
+            )
 
 
-def _partners(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
-    """How many similar samples an anchor meets in a batch, whether the kernel suits the data, and what would give more neighbors."""
+def _neighbors(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
+    """How many similar samples an anchor meets in a batch, whether the kernel suits the data,
+    and what would give more neighbors.
+    """
     found = _examined(settings, dataset)
     if found is None:
         return
     size = settings.train.batch_size
     effective, wrong = found
     told = f"in a batch of {size} the median anchor has {effective:.1f} effective neighbors"
-    if effective >= _FEW_PARTNERS:
+    if effective >= _FEW_NEIGHBORS:
         # The same judgment as in `cclk.diagnose` and in the first step of training.
         yield Finding("fine", told) if wrong is None else Finding("warning", wrong)
         return
     for larger in (2 * size, 4 * size, 8 * size):
         if larger + settings.train.queue <= len(dataset.train):
-            more = settings.model_copy(update={"train": settings.train.model_copy(update={"batch_size": larger})})
+            more = settings.model_copy(
+                update={"train": settings.train.model_copy(update={"batch_size": larger})}
+            )
             better = _examined(more, dataset)
-            if better is not None and better[0] >= _FEW_PARTNERS:
-                yield Finding("warning", f"{told}: --batch-size {larger} would do, or --queue {larger - size} --ema 0.5")
+            if better is not None and better[0] >= _FEW_NEIGHBORS:
+                yield Finding(
+                    "warning",
+                    f"{told}: --batch-size {larger} would do, or --queue {larger - size} --ema 0.5",
+                )
                 return
     yield Finding("warning", f"{told}: fewer condition columns, or --sampler local")
 
@@ -167,7 +213,9 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         others = torch.arange(len(dataset.train))
         queue = others[~torch.isin(others, rows)][: settings.train.queue]
         seen, loss = built.condition.rows(torch.cat([rows, queue])), settings.loss
-        size, wrong = examine_kernel(built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows))
+        size, wrong = examine_kernel(
+            built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows)
+        )
         return float(size.median()), wrong
 
 
@@ -182,6 +230,18 @@ def _duration(settings: Settings, steps: int = 3) -> Finding:
         seconds = (time.perf_counter() - began) / steps
         training.loader.close()
     whole = seconds * training.total
-    words = f"{whole:.0f} seconds" if whole < 120 else f"{whole / 60:.0f} minutes" if whole < 7200 else f"{whole / 3600:.1f} hours"
-    network = settings.model.encoder + (f" of width {width}" if (width := settings.model.encoder_options.get("width")) else "")
-    return Finding("fine", f"training {network} will take about {words}: {training.total:,} steps of {seconds * 1000:.0f} ms")
+    words = (
+        f"{whole:.0f} seconds"
+        if whole < 120
+        else f"{whole / 60:.0f} minutes"
+        if whole < 7200
+        else f"{whole / 3600:.1f} hours"
+    )
+    network = settings.model.encoder + (
+        f" of width {width}" if (width := settings.model.encoder_options.get("width")) else ""
+    )
+    return Finding(
+        "fine",
+        f"training {network} will take about {words}: {training.total:,} steps of"
+        f" {seconds * 1000:.0f} ms",
+    )

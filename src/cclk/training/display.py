@@ -6,7 +6,14 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _LINE_EVERY = 10.0
 """Seconds between lines where there is no terminal to draw a bar on."""
@@ -19,10 +26,16 @@ class Display:
         self.console = Console(stderr=True, quiet=quiet)
         self.total, self.title, self.last = total, "", 0.0
         self.progress = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-            console=self.console, disable=not self.console.is_terminal,
-        )  # fmt: skip
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[told]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
 
     def __enter__(self) -> Display:
         self.progress.start()
@@ -40,13 +53,17 @@ class Display:
 
     def show(self, line: dict[str, Any]) -> None:
         told = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
-        if "effective_partners" in line:
-            told += f"  partners {line['effective_partners']:.1f}"
+        if "effective_neighbors" in line:
+            told += f"  neighbors {line['effective_neighbors']:.1f}"
         self.progress.update(self.task, completed=line["step"], told=told)
         now = time.perf_counter()
-        if not self.console.is_terminal and (now - self.last > _LINE_EVERY or line["step"] == self.total):
+        if not self.console.is_terminal and (
+            now - self.last > _LINE_EVERY or line["step"] == self.total
+        ):
             self.last = now
-            left = (now - self.began) / max(line["step"] - self.start, 1) * (self.total - line["step"])
+            left = (
+                (now - self.began) / max(line["step"] - self.start, 1) * (self.total - line["step"])
+            )
             self._say(f"{self.title}: step {line['step']}/{self.total}  {told}  {left:.0f} s left")
 
     def _say(self, text: str) -> None:

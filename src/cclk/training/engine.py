@@ -1,7 +1,9 @@
-"""The training loop, on lightning-fabric: one process or many, and to be continued from any checkpoint as if nothing had happened.
+"""The training loop, on lightning-fabric: one process or many, and to be continued from any
+checkpoint as if nothing had happened.
 
-Every step is a function of the weights before it and of (seed, step): which rows, which augmentation. So a checkpoint is weights,
-optimiser state and a step number, and a run that was killed ends in the same weights, bit for bit on a CPU, as one that was not.
+Every step is a function of the weights before it and of (seed, step): which rows, which
+augmentation. So a checkpoint is weights, optimizer state and a step number, and a run that was
+killed ends in the same weights, bit for bit on a CPU, as one that was not.
 """
 
 from __future__ import annotations
@@ -24,21 +26,28 @@ from cclk import augment
 from cclk.condition import Condition
 from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
+from cclk.errors import Interrupted, RunError, warn
 from cclk.extras import needed_for
 from cclk.files import replace_text, write_tensors
 from cclk.kernels import Kernel
-from cclk.notices import warn
-from cclk.operator.diagnose import partners_of
+from cclk.operator.diagnose import neighbors_of
 from cclk.training import files, methods
 from cclk.training.display import Display
-from cclk.training.files import Interrupted as Interrupted
-from cclk.training.files import RunError
 from cclk.training.loading import Loader
 from cclk.training.memory import keep_freed
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
-from cclk.training.run import CHECKPOINTS, ENCODER, METRICS, SETTINGS, TENSORBOARD, Run, load_dataset, read_metrics
+from cclk.training.run import (
+    CHECKPOINTS,
+    ENCODER,
+    METRICS,
+    SETTINGS,
+    TENSORBOARD,
+    Run,
+    load_dataset,
+    read_metrics,
+)
 from cclk.training.settings import Settings
 from cclk.training.signals import noted_signals
 from cclk.training.threads import SAMPLES, best_threads, computing_with
@@ -48,13 +57,22 @@ KEPT = 2
 """How many checkpoints are kept."""
 
 
-def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = False, watch: Watch | None = None) -> Run:
+def train(
+    settings: Settings,
+    folder: Path,
+    *,
+    command: str = "",
+    quiet: bool = False,
+    watch: Watch | None = None,
+) -> Run:
     """Train from the beginning into a new folder; a watch measures on the way."""
     fabric = _launch(settings)
     occupied, before = (folder / SETTINGS).exists(), files.Before.of(folder)
     fabric.barrier()  # everyone has looked before anyone writes
     if occupied:
-        raise RunError(f"{folder} holds a run already: go on with --resume, or choose another --out")
+        raise RunError(
+            f"{folder} holds a run already: go on with --resume, or choose another --out"
+        )
     training = None
     try:
         files.make_folder(folder / CHECKPOINTS)
@@ -65,7 +83,12 @@ def train(settings: Settings, folder: Path, *, command: str = "", quiet: bool = 
         training = Training(settings, folder, quiet, fabric, watch, dataset)
         threads = settings.train.threads or training.best_threads()
         if fabric.global_rank == 0:
-            about = {"version": cclk.__version__, "command": command, "data_fingerprint": fingerprint(dataset), "threads": threads}
+            about = {
+                "version": cclk.__version__,
+                "command": command,
+                "data_fingerprint": fingerprint(dataset),
+                "threads": threads,
+            }
             files.write_json(folder / SETTINGS, settings.model_dump(mode="json") | about)
         fabric.barrier()
         with computing_with(threads):
@@ -85,7 +108,9 @@ def resume(folder: Path, *, quiet: bool = False, watch: Watch | None = None) -> 
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
-    """How many steps the run has; 1,175 of them, the paper's number on ColorMNIST, if nothing is said."""
+    """How many steps the run has; 1,175 of them, the paper's number on ColorMNIST, if nothing is
+    said.
+    """
     if settings.train.steps is not None:
         return settings.train.steps
     if settings.train.epochs is not None:
@@ -97,7 +122,13 @@ class Training:
     """One run under way: what is built once, and `step`."""
 
     def __init__(
-        self, settings: Settings, folder: Path, quiet: bool, fabric: Any = None, watch: Watch | None = None, dataset: Dataset | None = None
+        self,
+        settings: Settings,
+        folder: Path,
+        quiet: bool,
+        fabric: Any = None,
+        watch: Watch | None = None,
+        dataset: Dataset | None = None,
     ) -> None:
         keep_freed()
         self.settings, self.folder, self.watch = settings, folder, watch
@@ -107,19 +138,39 @@ class Training:
         self.total = total_steps(settings, self.method.sampler.steps_per_epoch)
         shape = self.dataset.train.x.shape[1:]
         self.augmentation = augment.preset(
-            settings.augment.augmentation, size=shape[-1], channels=shape[0], **settings.augment.augmentation_options
+            settings.augment.augmentation,
+            size=shape[-1],
+            channels=shape[0],
+            **settings.augment.augmentation_options,
         )
         network = network_for(settings, self.dataset)
         optim = settings.optim
-        optimizer = build_optimizer(optim.optimizer, network, optim.lr, weight_decay=optim.weight_decay, momentum=optim.momentum)
+        optimizer = build_optimizer(
+            optim.optimizer,
+            network,
+            optim.lr,
+            weight_decay=optim.weight_decay,
+            momentum=optim.momentum,
+        )
         self.plain_network = network
-        self.momentum = Momentum(network, self.method, settings, self.fabric.device) if settings.train.queue else None
+        self.momentum = (
+            Momentum(network, self.method, settings, self.fabric.device)
+            if settings.train.queue
+            else None
+        )
         self.network, self.optimizer = self.fabric.setup(network, optimizer)
-        bounds = [settings.train.batch_size * rank // self.fabric.world_size for rank in range(self.fabric.world_size + 1)]
+        bounds = [
+            settings.train.batch_size * rank // self.fabric.world_size
+            for rank in range(self.fabric.world_size + 1)
+        ]
         self.counts = [stop - start for start, stop in pairwise(bounds)]
         """How many rows of a batch each process has."""
         self.mine = slice(bounds[self.fabric.global_rank], bounds[self.fabric.global_rank + 1])
-        self.loader = Loader(self.dataset.train.x, lambda step: self.method.sampler.batch(step)[self.mine], self.total)
+        self.loader = Loader(
+            self.dataset.train.x,
+            lambda step: self.method.sampler.batch(step)[self.mine],
+            self.total,
+        )
         self.display = Display(self.total, quiet or self.fabric.global_rank > 0)
         self.begun = False
         """Whether a step has been taken."""
@@ -127,8 +178,15 @@ class Training:
     def run(self) -> Run:
         start = self._restore()
         writes = self.fabric.global_rank == 0
-        with noted_signals() as caught, closing(self.loader), self.display, Metrics(self.folder, start, writes) as metrics:
-            self.display.begin(f"{self.settings.method} on {self.dataset.name}", start, self.dataset.description)
+        with (
+            noted_signals() as caught,
+            closing(self.loader),
+            self.display,
+            Metrics(self.folder, start, writes) as metrics,
+        ):
+            self.display.begin(
+                f"{self.settings.method} on {self.dataset.name}", start, self.dataset.description
+            )
             clock = Clock(start)
             for step in range(start, self.total):
                 loss = self.step(step)
@@ -161,17 +219,31 @@ class Training:
         return best_threads(self.plain_network, views.to(self.fabric.device))
 
     def step(self, step: int) -> Tensor:
-        """One whole step: load, augment, forward, loss, backward, update. Returns the loss, detached."""
+        """One whole step: load, augment, forward, loss, backward, update. Returns the loss,
+        detached.
+        """
         settings, fabric = self.settings, self.fabric
         self.rows = rows = self.method.sampler.batch(step)
         x = self.loader.load(step).to(fabric.device)
-        if x.dtype != torch.uint8:  # augmentations of vectors are meant for standardised columns; those of pictures take bytes
+        if (
+            x.dtype != torch.uint8
+            # augmentations of vectors are meant for standardized columns; those of images take bytes
+        ):
             x = self.plain_network.inputs(x)
         views = torch.cat(
-            [self.augmentation(x, _generator(settings.seed, step, view), first=self.mine.start, of=len(rows)) for view in (0, 1)]
+            [
+                self.augmentation(
+                    x, _generator(settings.seed, step, view), first=self.mine.start, of=len(rows)
+                )
+                for view in (0, 1)
+            ]
         )
         projections = self.network(views)
-        condition = None if self.method.condition is None else self.method.condition.rows(rows[self.mine]).to(fabric.device)
+        condition = (
+            None
+            if self.method.condition is None
+            else self.method.condition.rows(rows[self.mine]).to(fabric.device)
+        )
         if self.momentum is None:
             loss = self.method.loss(*projections.chunk(2), condition)
         else:
@@ -190,7 +262,12 @@ class Training:
         optim, train = self.settings.optim, self.settings.train
         warmup = round(optim.warmup * self.method.sampler.steps_per_epoch)
         return learning_rate(
-            step, self.total, base_lr=optim.lr, batch_size=train.batch_size, warmup_steps=warmup, scale_by_batch=optim.scale_lr
+            step,
+            self.total,
+            base_lr=optim.lr,
+            batch_size=train.batch_size,
+            warmup_steps=warmup,
+            scale_by_batch=optim.scale_lr,
         )
 
     def _line(self, step: int, loss: float, clock: Clock) -> dict[str, Any]:
@@ -205,14 +282,25 @@ class Training:
         if report is not None:
             line["floored"] = float(report.floored)
         if self.method.kernel is not None and self.method.condition is not None:
-            line["effective_partners"] = round(self._partners(self.method.kernel, self.method.condition), 2)
+            line["effective_neighbors"] = round(
+                self._neighbors(self.method.kernel, self.method.condition), 2
+            )
         return line
 
-    def _partners(self, kernel: Kernel, condition: Condition) -> float:
-        """How many partners the median anchor of the last step had in effect, in its batch and in the queue."""
+    def _neighbors(self, kernel: Kernel, condition: Condition) -> float:
+        """How many neighbors the median anchor of the last step had in effect, in its batch and
+        in the queue.
+        """
         seen = self.rows if self.momentum is None else torch.cat([self.rows, self.momentum.used])
         chosen = self.settings.loss
-        found = partners_of(kernel, condition.rows(seen), chosen.ridge, chosen.solver, weights=chosen.weights, anchors=len(self.rows))
+        found = neighbors_of(
+            kernel,
+            condition.rows(seen),
+            chosen.ridge,
+            chosen.solver,
+            weights=chosen.weights,
+            anchors=len(self.rows),
+        )
         return float(found.median())
 
     def _look(self, line: dict[str, Any]) -> dict[str, float]:
@@ -221,7 +309,9 @@ class Training:
             return {}
         found = self.watch.look(self.plain_network)
         for name in found.keys() & line.keys():
-            raise ValueError(f"the watch measures {name!r}, which is in the metrics already: choose another name")
+            raise ValueError(
+                f"the watch measures {name!r}, which is in the metrics already: choose another name"
+            )
         return found
 
     def _save(self, step: int) -> None:
@@ -251,14 +341,18 @@ class Training:
             if self.momentum is not None:
                 self.momentum.load_state_dict(content["momentum"])
         except (KeyError, RuntimeError, ValueError) as error:
-            raise RunError(f"{found[-1]} does not fit the settings of its run: {str(error).splitlines()[0]}") from error
+            raise RunError(
+                f"{found[-1]} does not fit the settings of its run: {str(error).splitlines()[0]}"
+            ) from error
         step: int = content["step"]
         return step
 
     def _export(self) -> None:
         metadata = {
             "settings": json.dumps(self.settings.model_dump(mode="json")),
-            "kernel": json.dumps(self.method.kernel.state_dict() if self.method.kernel is not None else {}),
+            "kernel": json.dumps(
+                self.method.kernel.state_dict() if self.method.kernel is not None else {}
+            ),
             "shape": json.dumps(list(self.dataset.train.x.shape[1:])),
             "inputs": json.dumps(self.dataset.inputs),
             "version": cclk.__version__,
@@ -267,7 +361,9 @@ class Training:
 
 
 class Metrics:
-    """Metrics as JSON lines and for TensorBoard, from a step on: what an interrupted run logged beyond it is dropped."""
+    """Metrics as JSON lines and for TensorBoard, from a step on: what an interrupted run logged
+    beyond it is dropped.
+    """
 
     def __init__(self, folder: Path, start: int, write: bool) -> None:
         self.folder, self.start, self.write = folder, start, write
@@ -303,7 +399,10 @@ class Metrics:
             try:
                 self.lines.flush()
             except OSError as error:
-                raise RunError(f"{self.folder / METRICS} could not be written: {error.strerror}; earlier checkpoints are intact") from error
+                raise RunError(
+                    f"{self.folder / METRICS} could not be written: {error.strerror}; earlier"
+                    " checkpoints are intact"
+                ) from error
 
 
 class Clock:
@@ -340,8 +439,12 @@ def _launch(settings: Settings) -> Any:
     with needed_for("training"):
         from lightning_fabric import Fabric
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
-    world = int(os.environ.get("WORLD_SIZE", devices)) if "LOCAL_WORLD_SIZE" in os.environ else devices
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would tell of its precision, wanted or not
+    world = (
+        int(os.environ.get("WORLD_SIZE", devices)) if "LOCAL_WORLD_SIZE" in os.environ else devices
+    )
+    logging.getLogger("lightning_fabric").setLevel(
+        logging.WARNING
+    )  # it would tell of its precision, wanted or not
     # Apple's MPS has no float64, which the conditional operator needs.
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     fabric = Fabric(

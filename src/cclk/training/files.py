@@ -1,4 +1,6 @@
-"""The files of a run; what is wrong with one is said in a line. Imports torch only where it is used: every command imports this."""
+"""The files of a run; what is wrong with one is said in a line. Imports torch only where it is
+used: every command imports this.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cclk.errors import RunError
 from cclk.files import replace_file, replace_text
-
-
-class RunError(ValueError):
-    """A run folder that cannot be used; the message is one line that says what to do."""
-
-
-class Interrupted(Exception):  # noqa: N818 (it is no error)
-    """A signal stopped the run after it was saved."""
-
-    def __init__(self, signum: int, step: int, folder: Path) -> None:
-        super().__init__(f"stopped at step {step}, which is saved; go on with: cclk train --resume --out {folder}")
-        self.signum = signum
-
-
-class Stopped(Exception):  # noqa: N818 (it is no error)
-    """A signal stopped several runs; what was finished is kept, what was under way is saved."""
 
 
 def write_json(path: Path, content: object) -> None:
@@ -38,7 +25,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
-        raise RunError(f"there is no {path.name} in {path.parent}: is it the folder of a run?") from None
+        raise RunError(
+            f"there is no {path.name} in {path.parent}: is it the folder of a run?"
+        ) from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path} cannot be read: {_first_line(error)}") from error
 
@@ -55,13 +44,18 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise RunError(f"{path} is damaged ({_first_line(error)}): delete it to go on from the checkpoint before") from error
+        raise RunError(
+            f"{path} is damaged ({_first_line(error)}): delete it to go on from the checkpoint"
+            " before"
+        ) from error
     return content
 
 
 @dataclass(frozen=True)
 class Before:
-    """What a folder was before a run began in it, so that a run that cannot begin leaves nothing behind."""
+    """What a folder was before a run began in it, so that a run that cannot begin leaves nothing
+    behind.
+    """
 
     folder: Path
     missing: list[Path]
@@ -71,7 +65,9 @@ class Before:
     @classmethod
     def of(cls, folder: Path) -> Before:
         entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-        return cls(folder, [path for path in (folder, *folder.parents) if not path.exists()], entries)
+        return cls(
+            folder, [path for path in (folder, *folder.parents) if not path.exists()], entries
+        )
 
     def restore(self, names: Iterable[str]) -> None:
         """Delete what has these names, and folders that are empty; nothing that was there before."""

@@ -1,4 +1,6 @@
-"""The samples of each step; where they are not in memory, those of the next step are read while this one computes."""
+"""The samples of each step; where they are not in memory, those of the next step are read while
+this one computes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from torch import Tensor
 
-from cclk.data.streamed import StreamedPictures
+from cclk.data.streamed import StreamedImages
 
 
 class Loader:
@@ -19,7 +21,9 @@ class Loader:
         total: no step from this one on is read ahead.
     """
 
-    def __init__(self, x: Tensor | StreamedPictures, rows: Callable[[int], Tensor], total: int) -> None:
+    def __init__(
+        self, x: Tensor | StreamedImages, rows: Callable[[int], Tensor], total: int
+    ) -> None:
         self.x, self.rows, self.total = x, rows, total
         self._pool = None if isinstance(x, Tensor) else ThreadPoolExecutor(1, "cclk-loader")
         self._ahead: dict[int, Future[Tensor]] = {}

@@ -15,9 +15,11 @@ _BATCH = 1000
 
 
 class Inputs(nn.Module):
-    """Samples as the encoder takes them: pictures in 0..1, the columns of vectors less their mean and divided by their spread.
+    """Samples as the encoder takes them: images in 0..1, the columns of vectors less their mean
+    and divided by their spread.
 
-    Mean and spread are those of the training split and are kept with the weights, so that new samples meet the same scale.
+    Mean and spread are those of the training split and are kept with the weights, so that new
+    samples meet the same scale.
     """
 
     def __init__(self, vectors: int) -> None:
@@ -29,7 +31,8 @@ class Inputs(nn.Module):
         """Take over mean and spread of vectors; a column that does not vary stays as it is."""
         wide = x.double()
         mean, spread = wide.mean(dim=0), wide.std(dim=0, correction=0)
-        # Rounding makes a constant column seem to vary a little; dividing by that would blow up whatever comes later.
+        # Rounding makes a constant column seem to vary a little; dividing by that would blow up
+        # whatever comes later.
         varies = (wide.amax(dim=0) > wide.amin(dim=0)) & (spread > 1e-6 * mean.abs())
         self.mean, self.spread = mean.float(), spread.where(varies, 1.0).float()
 
@@ -38,21 +41,25 @@ class Inputs(nn.Module):
 
 
 class Network(nn.Module):
-    """Encoder and projection head, for samples of one shape: (c, h, w) pictures or (k,) vectors."""
+    """Encoder and projection head, for samples of one shape: (c, h, w) images or (k,) vectors."""
 
     def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
         super().__init__()
-        model, pictures = settings.model, len(shape) == 3
+        model, images = settings.model, len(shape) == 3
         # Initial weights are a function of the seed; nobody's random state is touched.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            size = shape[-1] if pictures else 0
-            self.encoder = build_encoder(model.encoder, channels=shape[0], size=size, **model.encoder_options)
+            size = shape[-1] if images else 0
+            self.encoder = build_encoder(
+                model.encoder, channels=shape[0], size=size, **model.encoder_options
+            )
             self.head = build_head(model.head, self.encoder.width, model.projection)
-        self.inputs = Inputs(0 if pictures else shape[0])
+        self.inputs = Inputs(0 if images else shape[0])
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Projections of samples that have been through `inputs`, and perhaps through an augmentation."""
+        """Projections of samples that have been through `inputs`, and perhaps through an
+        augmentation.
+        """
         projection: Tensor = self.head(self.encoder(batch))
         return projection
 
@@ -68,7 +75,8 @@ def network_for(settings: Settings, dataset: Dataset) -> Network:
 
 @torch.no_grad()
 def embed(network: Network, split: Split) -> tuple[Tensor, Tensor]:
-    """Features of the encoder (n, width) and their projections (n, d) of the samples as they are, on the CPU.
+    """Features of the encoder (n, width) and their projections (n, d) of the samples as they
+    are, on the CPU.
 
     The network is to be in evaluation mode.
     """

@@ -3,7 +3,7 @@
 RUN/settings.json         everything the run depends on, the command, the version and the fingerprint of the data
 RUN/metrics.jsonl         one line per logged step
 RUN/tensorboard/          the same for TensorBoard
-RUN/checkpoints/          step-000500.ckpt ...: model, optimiser and kernel; training goes on from the newest
+RUN/checkpoints/          step-000500.ckpt ...: model, optimizer and kernel; training goes on from the newest
 RUN/encoder.safetensors   the trained encoder and head, with the settings and the kernel's fitted state as metadata
 RUN/evaluation.json       written by `cclk evaluate`
 """
@@ -17,17 +17,22 @@ from typing import Any
 
 from torch import Tensor
 
-from cclk import data
+from cclk import datasets
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
-from cclk.data.tables import Table
+from cclk.data.table_file import Table
+from cclk.errors import RunError, SettingsError
 from cclk.files import read_tensors
 from cclk.training import files
-from cclk.training.files import RunError
 from cclk.training.network import Network, embed
-from cclk.training.settings import CONDITIONAL, METHODS, Settings, SettingsError, parse
+from cclk.training.settings import CONDITIONAL, METHODS, Settings, parse
 
-SETTINGS, METRICS, ENCODER, CHECKPOINTS = "settings.json", "metrics.jsonl", "encoder.safetensors", "checkpoints"
+SETTINGS, METRICS, ENCODER, CHECKPOINTS = (
+    "settings.json",
+    "metrics.jsonl",
+    "encoder.safetensors",
+    "checkpoints",
+)
 TENSORBOARD = "tensorboard"
 ABOUT = ("version", "command", "data_fingerprint", "threads")
 """What is kept in settings.json beside the settings."""
@@ -38,12 +43,19 @@ def load_dataset(settings: Settings) -> Dataset:
     options = dict(settings.data.dataset_options)
     if settings.data.holdout is not None:
         options["holdout"] = settings.data.holdout
-    found = data.load(settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options)
+    found = datasets.load(settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options)
     if not found.columns and settings.method in CONDITIONAL:
         path = Path(settings.data.dataset).expanduser()
-        columns = "an array `condition`" if path.suffix == ".npz" else f"at least one --condition of {', '.join(Table(path).names[:20])}"
+        columns = (
+            "an array `condition`"
+            if path.suffix == ".npz"
+            else f"at least one --condition of {', '.join(Table(path).names[:20])}"
+        )
         others = ", ".join(method for method in METHODS if method not in CONDITIONAL)
-        raise SettingsError(f"{settings.method} needs a condition: add {columns}, or choose a method that needs none ({others})")
+        raise SettingsError(
+            f"{settings.method} needs a condition: add {columns}, or choose a method that needs"
+            f" none ({others})"
+        )
     return found
 
 
@@ -62,12 +74,15 @@ class Run:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """What the run learns from; an error if it is no longer the same, for then training rows could be taken for test rows."""
+        """What the run learns from; an error if it is no longer the same, for then training rows
+        could be taken for test rows.
+        """
         found = load_dataset(self.settings)
         if self.about["data_fingerprint"] not in (None, fingerprint(found)):
             raise RunError(
-                f"{self.settings.data.dataset} has changed since {self.folder} was begun: its rows would be split another way and training "
-                "rows measured as new ones; bring the old data back or train anew (cclk embed takes any data)"
+                f"{self.settings.data.dataset} has changed since {self.folder} was begun: its rows"
+                " would be split another way and training rows measured as new ones; bring the old"
+                " data back or train anew (cclk embed takes any data)"
             )
         return found
 
@@ -76,7 +91,8 @@ class Run:
         path = self.folder / ENCODER
         if not path.exists():
             raise RunError(
-                f"{self.folder} has no {ENCODER}: its training has not ended; go on with cclk train --resume --out {self.folder}"
+                f"{self.folder} has no {ENCODER}: its training has not ended; go on with cclk train"
+                f" --resume --out {self.folder}"
             )
         try:
             return read_tensors(path)
@@ -101,7 +117,9 @@ class Run:
         try:
             network.load_state_dict(self._stored[0])
         except RuntimeError as error:
-            raise RunError(f"{self.folder / ENCODER} does not fit its settings: {str(error).splitlines()[0]}") from error
+            raise RunError(
+                f"{self.folder / ENCODER} does not fit its settings: {str(error).splitlines()[0]}"
+            ) from error
         return network.eval()
 
     @property
@@ -115,7 +133,9 @@ class Run:
         return read_metrics(self.folder / METRICS)
 
     def embed(self, split: Split) -> tuple[Tensor, Tensor]:
-        """Features of the encoder (n, width) and their projections (n, d), of the samples as they are."""
+        """Features of the encoder (n, width) and their projections (n, d), of the samples as
+        they are.
+        """
         return embed(self.network, split)
 
 
@@ -126,7 +146,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     found = []
     for line in path.read_text().splitlines():
         try:
-            found.append(json.loads(line))
+            found.append(json.loads(line.replace("effective_partners", "effective_neighbors")))
         except ValueError:
             break
     return found

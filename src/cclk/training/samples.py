@@ -1,4 +1,6 @@
-"""Samples for a trained encoder: from tables, arrays and dataset names, or from images, paths, arrays and data frames in Python."""
+"""Samples for a trained encoder: from tables, arrays and dataset names, or from images, paths,
+arrays and data frames in Python.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,24 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cclk.data import DATASETS
-from cclk.data import load as load_dataset
-from cclk.data.dataset import DataError
-from cclk.data.decode import Mode, need_pillow, read_picture, square_image
+from cclk.data.decode import Mode, need_pillow, read_image, square_image
 from cclk.data.manifest import input_vectors, load_inputs
-from cclk.data.streamed import StreamedPictures
-from cclk.data.tables import Table
-from cclk.training.files import RunError
+from cclk.data.streamed import StreamedImages
+from cclk.data.table_file import Table
+from cclk.datasets import DATASETS
+from cclk.datasets import load as load_dataset
+from cclk.errors import DataError, RunError
 from cclk.training.run import Run
 
 FILES = (".csv", ".parquet", ".npz")
-_INPUT_OPTIONS = ("image", "features", "row_id", "size", "grey")
+_INPUT_OPTIONS = ("image", "features", "row_id", "size", "gray")
 _CHANNELS = (1, 3, 4)
 
 
 class Images:
-    """Images of any kind and size, prepared when a slice is taken, just as image files are: cropped to a square and resized."""
+    """Images of any kind and size, prepared when a slice is taken, just as image files are:
+    cropped to a square and resized.
+    """
 
     def __init__(self, items: Sequence[Any], size: int, mode: Mode) -> None:
         need_pillow()
@@ -41,19 +44,23 @@ class Images:
 
     def __getitem__(self, rows: slice) -> Tensor:
         numbers = range(len(self))[rows]
-        return torch.from_numpy(np.stack([self._values(self._items[number], f"image {number}") for number in numbers]))
+        return torch.from_numpy(
+            np.stack([self._values(self._items[number], f"image {number}") for number in numbers])
+        )
 
     def _values(self, item: Any, called: str) -> npt.NDArray[np.uint8]:
         from PIL.Image import Image, fromarray
 
         if isinstance(item, str | os.PathLike):
-            return read_picture(os.fspath(item), self._size, self._mode)[0]
+            return read_image(os.fspath(item), self._size, self._mode)[0]
         if isinstance(item, Image):
             return square_image(item, called, self._size, self._mode)
         array = item.detach().cpu().numpy() if isinstance(item, Tensor) else np.asarray(item)
         if array.dtype != np.uint8:
             raise DataError(f"{called} is {array.dtype}: {_as_bytes(array)}")
-        return square_image(fromarray(self._channels_last(array, called)), called, self._size, self._mode)
+        return square_image(
+            fromarray(self._channels_last(array, called)), called, self._size, self._mode
+        )
 
     def _channels_last(self, array: npt.NDArray[np.uint8], called: str) -> npt.NDArray[np.uint8]:
         if array.ndim == 3 and array.size:
@@ -64,20 +71,34 @@ class Images:
                 return array[:, :, 0] if array.shape[2] == 1 else np.ascontiguousarray(array)
         elif array.ndim == 2 and array.size:
             return array
-        raise DataError(f"{called} has the shape {array.shape}: it must be (h, w), (h, w, c) or (c, h, w) with 1, 3 or 4 channels")
+        raise DataError(
+            f"{called} has the shape {array.shape}: it must be (h, w), (h, w, c) or (c, h, w) with"
+            " 1, 3 or 4 channels"
+        )
 
 
-Samples = Tensor | StreamedPictures | Images
+Samples = Tensor | StreamedImages | Images
 
 
-def read_samples(run: Run, source: str, data_dir: Path | None = None, row_id: str | None = None) -> tuple[Samples, list[str]]:
+def read_samples(
+    run: Run, source: str, data_dir: Path | None = None, row_id: str | None = None
+) -> tuple[Samples, list[str]]:
     """The samples of a file or dataset, read as the run read its own, and their ids."""
     folder = data_dir or run.settings.data.data_dir
     if source.endswith((".csv", ".parquet")):
-        options = {name: value for name, value in run.settings.data.dataset_options.items() if name in _INPUT_OPTIONS}
+        options = {
+            name: value
+            for name, value in run.settings.data.dataset_options.items()
+            if name in _INPUT_OPTIONS
+        }
         if not options.get("image") and not options.get("features"):
-            raise RunError(f"{run.folder} was not trained on a table, so its columns are not known: give an .npz file with x")
-        if run.inputs:  # exactly the columns of the training, in their order, whatever order this file has
+            raise RunError(
+                f"{run.folder} was not trained on a table, so its columns are not known: give an"
+                " .npz file with x"
+            )
+        if (
+            run.inputs
+        ):  # exactly the columns of the training, in their order, whatever order this file has
             options["features"] = run.inputs
         own = options.pop("row_id", None)
         if row_id is None and own is not None and own in Table(Path(source)).names:
@@ -86,7 +107,9 @@ def read_samples(run: Run, source: str, data_dir: Path | None = None, row_id: st
     if source.endswith(".npz"):
         return _array(Path(source))
     if source not in DATASETS:
-        raise DataError(f"{source} is neither a .csv, .parquet or .npz file nor one of {', '.join(DATASETS)}")
+        raise DataError(
+            f"{source} is neither a .csv, .parquet or .npz file nor one of {', '.join(DATASETS)}"
+        )
     dataset = load_dataset(source, data_dir=folder, seed=0, holdout=0)
     parts = {"train": dataset.train, "test": dataset.test}
     x = torch.cat([part.x[torch.arange(len(part))] for part in parts.values()])
@@ -97,7 +120,8 @@ def as_samples(x: object, shape: tuple[int, ...], columns: Sequence[str]) -> Sam
     """Samples of the shape that an encoder takes, made of whatever holds them.
 
     Args:
-        x: images as paths, PIL images or uint8 arrays, or a batch of them; for tables an array (n, k) or a data frame.
+        x: images as paths, PIL images or uint8 arrays, or a batch of them; for tables an array (n,
+            k) or a data frame.
         shape: of a sample: (c, h, w) or (k,).
         columns: the names of the k inputs, where they have names.
     """
@@ -111,26 +135,40 @@ def _images(x: Any, shape: tuple[int, ...]) -> Samples:
     from PIL.Image import Image
 
     if hasattr(x, "columns") or isinstance(x, Mapping):
-        raise DataError("x is a data frame, but the encoder takes images: pass the column with their paths, such as x['path']")
+        raise DataError(
+            "x is a data frame, but the encoder takes images: pass the column with their paths,"
+            " such as x['path']"
+        )
     if isinstance(x, np.ndarray) and x.dtype.kind not in "OUS":
         if x.ndim != 4:
-            raise DataError(f"x has the shape {x.shape}: pass x[None] if it is one image, list(x) if it is several gray ones")
+            raise DataError(
+                f"x has the shape {x.shape}: pass x[None] if it is one image, list(x) if it is"
+                " several gray ones"
+            )
         if x.dtype != np.uint8:
             raise DataError(f"x is {x.dtype}: {_as_bytes(x)}")
         if x.shape[1:] == shape:
             return torch.from_numpy(np.ascontiguousarray(x))
     if isinstance(x, str | os.PathLike) and Path(x).is_dir():
-        raise DataError(f"{x} is a folder: pass the paths of its images, such as sorted(Path({os.fspath(x)!r}).glob('*.jpg'))")
+        raise DataError(
+            f"{x} is a folder: pass the paths of its images, such as"
+            f" sorted(Path({os.fspath(x)!r}).glob('*.jpg'))"
+        )
     try:
         items: list[Any] = [x] if isinstance(x, str | os.PathLike | Image) else list(x)
     except TypeError:
-        raise DataError(f"x is of the type {type(x).__name__}: pass a list of paths, PIL images or uint8 arrays") from None
+        raise DataError(
+            f"x is of the type {type(x).__name__}: pass a list of paths, PIL images or uint8 arrays"
+        ) from None
     channels, height, width = shape
     if height != width or channels not in (1, 3):
-        raise DataError(f"x needs to be cropped or resized, and the encoder takes no common format: pass uint8 images {_batch(shape)}")
+        raise DataError(
+            "x needs to be cropped or resized, and the encoder takes no common format: pass uint8"
+            f" images {_batch(shape)}"
+        )
     mode: Mode = "RGB" if channels == 3 else "L"
     if all(isinstance(item, str | os.PathLike) for item in items):
-        return StreamedPictures([os.fspath(item) for item in items], width, mode=mode, keep=False)
+        return StreamedImages([os.fspath(item) for item in items], width, mode=mode, keep=False)
     return Images(items, width, mode)
 
 
@@ -143,7 +181,9 @@ def _vectors(x: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Tensor:
             with np.errstate(over="ignore"):
                 samples = torch.from_numpy(np.asarray(x, dtype=np.float32))
         except (TypeError, ValueError):
-            raise DataError(f"x is not an array of numbers: the encoder takes {_expected(shape, columns)}") from None
+            raise DataError(
+                f"x is not an array of numbers: the encoder takes {_expected(shape, columns)}"
+            ) from None
     require_batch(samples, shape, columns)
     bad = ~samples.isfinite()
     if bad.any():
@@ -153,7 +193,9 @@ def _vectors(x: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Tensor:
 
 
 def require_batch(x: object, shape: tuple[int, ...], columns: Sequence[str] = ()) -> None:
-    """Raise an error that says what to do, unless x is a batch of samples of this shape, and of bytes if they are images."""
+    """Raise an error that says what to do, unless x is a batch of samples of this shape, and of
+    bytes if they are images.
+    """
     fits = isinstance(x, Tensor) and tuple(x.shape[1:]) == shape
     if not (isinstance(x, Tensor) and fits and (len(shape) == 1 or x.dtype == torch.uint8)):
         _refuse(x, shape, columns)
@@ -162,7 +204,8 @@ def require_batch(x: object, shape: tuple[int, ...], columns: Sequence[str] = ()
 def _refuse(x: object, shape: tuple[int, ...], columns: Sequence[str]) -> NoReturn:
     if not isinstance(x, Tensor):
         raise TypeError(
-            f"x is of the type {type(x).__name__}: pass a tensor, or call embed, which takes arrays, images, paths and data frames"
+            f"x is of the type {type(x).__name__}: pass a tensor, or call embed, which takes"
+            " arrays, images, paths and data frames"
         )
     size = tuple(x.shape)
     last = (*shape[1:], shape[0])
@@ -187,14 +230,24 @@ def _as_bytes(values: npt.NDArray[Any]) -> str:
     if values.dtype.kind == "f" and values.size:
         low, high = float(values.min()), float(values.max())
         if low < 0:
-            return f"values from {low:.3g} to {high:.3g} look standardized: pass the uint8 images that they were made of"
+            return (
+                f"values from {low:.3g} to {high:.3g} look standardized: pass the uint8 images that"
+                " they were made of"
+            )
         if high <= 1:
-            return "values in 0..1 look like scaled images: pass uint8 from 0 to 255, that is 255 * x, rounded"
+            return (
+                "values in 0..1 look like scaled images: pass uint8 from 0 to 255, that is 255 * x,"
+                " rounded"
+            )
     return "pass uint8 from 0 to 255"
 
 
 def _expected(shape: tuple[int, ...], columns: Sequence[str]) -> str:
-    named = f" in the columns {', '.join(columns[:12])}{', ...' if len(columns) > 12 else ''}" if columns else ""
+    named = (
+        f" in the columns {', '.join(columns[:12])}{', ...' if len(columns) > 12 else ''}"
+        if columns
+        else ""
+    )
     return f"{'uint8 images' if len(shape) == 3 else 'numbers'} {_batch(shape)}{named}"
 
 
@@ -208,13 +261,20 @@ def _array(path: Path) -> tuple[Tensor, list[str]]:
             x = archive["x"]
             if x.ndim < 2:
                 raise ValueError(f"x has {x.ndim} dimensions")
-            ids = [str(name) for name in archive["ids"]] if "ids" in archive.files else [str(row + 1) for row in range(len(x))]
+            ids = (
+                [str(name) for name in archive["ids"]]
+                if "ids" in archive.files
+                else [str(row + 1) for row in range(len(x))]
+            )
             if len(ids) != len(x):
                 raise ValueError(f"it has {len(x)} samples and {len(ids)} ids")
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be embedded ({str(error).splitlines()[0]}): it must be an .npz file with an array x") from error
+        raise DataError(
+            f"{path} cannot be embedded ({str(error).splitlines()[0]}): it must be an .npz file"
+            " with an array x"
+        ) from error
     if x.ndim == 4 and x.dtype != np.uint8:
-        raise DataError(f"{path}: pictures x are {x.dtype}: they must be uint8, 0 to 255")
+        raise DataError(f"{path}: images x are {x.dtype}: they must be uint8, 0 to 255")
     samples = torch.from_numpy(x if x.ndim == 4 else x.astype(np.float32))
     if x.ndim != 4 and not samples.isfinite().all():
         raise DataError(f"{path}: x has values that are NaN or infinite: drop or impute them")

@@ -1,4 +1,6 @@
-"""Ctrl-C and SIGTERM as something to be looked at between steps, so that work ends where it can be gone on with."""
+"""Ctrl-C and SIGTERM as something to be looked at between steps, so that work ends where it can
+be gone on with.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """The signals that came, in a list that fills as they do; a second Ctrl-C ends everything at once.
+    """The signals that came, in a list that fills as they do; a second Ctrl-C ends everything at
+    once.
 
-    A second SIGTERM does not: schedulers send it to a parent and its children, and the parent hands it on.
+    A second SIGTERM does not: schedulers send it to a parent and its children, and the parent hands
+    it on.
     """
     caught: list[int] = []
 

@@ -1,7 +1,9 @@
-"""How many threads a run computes with: as many as asked for, else all cores, or fewer if a short measurement says that is faster.
+"""How many threads a run computes with: as many as asked for, else all cores, or fewer if a
+short measurement says that is faster.
 
-On a busy machine threads wait for each other at the end of every operation, and one thread can be faster than two. Sums depend on how
-they are divided among threads, so the number is kept with the run: a resumed run computes as it began.
+On a busy machine threads wait for each other at the end of every operation, and one thread can be
+faster than two. Sums depend on how they are divided among threads, so the number is kept with the
+run: a resumed run computes as it began.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def computing_with(threads: int) -> Iterator[None]:
 
 
 def best_threads(network: nn.Module, samples: Tensor) -> int:
-    """The number of threads to train a network with, measured by forward and backward passes of a copy on a few samples.
+    """The number of threads to train a network with, measured by forward and backward passes of
+    a copy on a few samples.
 
     OMP_NUM_THREADS is taken as a decision: with it, and on a GPU, nothing is measured.
     """
@@ -60,7 +63,8 @@ def best_threads(network: nn.Module, samples: Tensor) -> int:
 
 
 def fastest(step: Callable[[], float], most: int) -> int:
-    """The number of threads, halved from `most` on, with which a step is fastest; `most` unless fewer are clearly faster.
+    """The number of threads, halved from `most` on, with which a step is fastest; `most` unless
+    fewer are clearly faster.
 
     Args:
         step: Takes a step and returns its seconds.
@@ -68,7 +72,8 @@ def fastest(step: Callable[[], float], most: int) -> int:
     candidates = [most]
     while candidates[-1] > 1:
         candidates.append(candidates[-1] // 2)
-    # The sum, not the best: on a busy machine the slow rounds are the ones in which threads wait for each other.
+    # The sum, not the best: on a busy machine the slow rounds are the ones in which threads wait
+    # for each other.
     total = dict.fromkeys(candidates, 0.0)
     for number in range(_ROUNDS + 1):
         for threads in candidates:

@@ -24,11 +24,15 @@ class Watch:
     every: int
     """Steps from one measurement to the next; the last step is measured in any case."""
     measure: Callable[[Embed], Mapping[str, float]]
-    """Gets a function that embeds samples with the weights of the moment; what it returns joins the metrics of the step."""
+    """Gets a function that embeds samples with the weights of the moment; what it returns joins
+    the metrics of the step.
+    """
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise ValueError(f"every is {self.every}: a watch looks every so many steps, at least 1")
+            raise ValueError(
+                f"every is {self.every}: a watch looks every so many steps, at least 1"
+            )
 
     def due(self, step: int, last: int) -> bool:
         """Whether to look after this many steps."""
@@ -37,12 +41,17 @@ class Watch:
     def look(self, network: Network) -> dict[str, float]:
         """Measure, and leave everything as it was."""
         with _undisturbed(network):
-            return {name: float(value) for name, value in self.measure(lambda split: embed(network, split)).items()}
+            return {
+                name: float(value)
+                for name, value in self.measure(lambda split: embed(network, split)).items()
+            }
 
 
 @contextmanager
 def _undisturbed(network: Network) -> Iterator[None]:
-    """The network in evaluation mode; afterwards it is trained on, and everybody's random numbers go on as if nothing had been."""
+    """The network in evaluation mode; afterwards it is trained on, and everybody's random
+    numbers go on as if nothing had been.
+    """
     numbers = np.random.get_state()
     device = next(network.parameters()).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -18,5 +18,7 @@ def experiment(name: str) -> Experiment:
     """An experiment by its name."""
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}: choose all, {', '.join(EXPERIMENTS)}")
-    found: Experiment = importlib.import_module(f"cclk.experiments.registry.{name.replace('-', '_')}").EXPERIMENT
+    found: Experiment = importlib.import_module(
+        f"cclk.experiments.registry.{name.replace('-', '_')}"
+    ).EXPERIMENT
     return found

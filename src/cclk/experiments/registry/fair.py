@@ -1,9 +1,19 @@
-"""Fair contrastive learning on ColorMNIST: the digit is to be read from the encoder, the background colour is not."""
+"""Fair contrastive learning on ColorMNIST: the digit is to be read from the encoder, the
+background color is not.
+"""
 
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Claim, Experiment, Overrides, Plan, Published, Size
-from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_CHOICES, FAIR_OURS, FAIR_RELEASE, FAIR_SMOKE, LEAKS, LOCAL
+from cclk.experiments.registry.recipes import (
+    FAIR_BUDGET,
+    FAIR_CHOICES,
+    FAIR_OURS,
+    FAIR_RELEASE,
+    FAIR_SMOKE,
+    LEAKS,
+    LOCAL,
+)
 
 CLUSTERS = {  # the appendix: number of clusters, accuracy, MSE
     3: ((82.12, 0.3), (56.27, 4.9)),
@@ -16,17 +26,24 @@ UNTRAINED = "no training"
 RELEASE, OURS = "the release's recipe", "our recipe"
 
 
-def cluster_cells(column: str, settings: Overrides, choices: tuple[Overrides, ...] = ()) -> tuple[Cell, ...]:
-    """Fair-InfoNCE with every number of clusters of the paper; a choice is made with ten and holds for all."""
+def cluster_cells(
+    column: str, settings: Overrides, choices: tuple[Overrides, ...] = ()
+) -> tuple[Cell, ...]:
+    """Fair-InfoNCE with every number of clusters of the paper; a choice is made with ten and
+    holds for all.
+    """
     ten = cluster_row(10)
     return tuple(
         Cell(
-            cluster_row(count), column, {**settings, "method": "fair-infonce", "clusters": count},
-            choices=choices if count == 10 else (), tuned_like=ten if choices and count != 10 else "",
+            cluster_row(count),
+            column,
+            {**settings, "method": "fair-infonce", "clusters": count},
+            choices=choices if count == 10 else (),
+            tuned_like=ten if choices and count != 10 else "",
             paper={"accuracy": accuracy, "linear_mse": mse},
         )
         for count, (accuracy, mse) in CLUSTERS.items()
-    )  # fmt: skip
+    )
 
 
 def cluster_row(count: int) -> str:
@@ -41,12 +58,23 @@ def cells(choices: tuple[Overrides, ...]) -> tuple[Cell, ...]:
     return (
         Cell("InfoNCE", RELEASE, {**FAIR_RELEASE, "method": "infonce"}, paper=infonce),
         *cluster_cells(RELEASE, FAIR_RELEASE),
-        Cell("Fair-CCLK", RELEASE, {**FAIR_RELEASE, "method": "fair-cclk", "kernel": "cosine"}, paper=fair),
+        Cell(
+            "Fair-CCLK",
+            RELEASE,
+            {**FAIR_RELEASE, "method": "fair-cclk", "kernel": "cosine"},
+            paper=fair,
+        ),
         Cell(UNTRAINED, OURS, {**FAIR_OURS, "method": "infonce", "steps": 1, "lr": 1e-9}),
         Cell("InfoNCE", OURS, {**FAIR_OURS, "method": "infonce"}, choices=choices, paper=infonce),
         *cluster_cells(OURS, FAIR_OURS, choices),
-        Cell("Fair-CCLK", OURS, {**FAIR_OURS, **LOCAL, "method": "fair-cclk"}, choices=choices, paper=fair),
-    )  # fmt: skip
+        Cell(
+            "Fair-CCLK",
+            OURS,
+            {**FAIR_OURS, **LOCAL, "method": "fair-cclk"},
+            choices=choices,
+            paper=fair,
+        ),
+    )
 
 
 def plan(size: Size) -> Plan:
@@ -54,13 +82,13 @@ def plan(size: Size) -> Plan:
     if size == "smoke":
         note = "ColorDigits and a few steps: shows that everything runs"
         return Plan(cells(FAIR_CHOICES[-2:]), seeds=1, common=FAIR_SMOKE, measures=LEAKS, note=note)
-    note = "the paper's own data, network and budget; the colours are drawn anew"
+    note = "the paper's own data, network and budget; the colors are drawn anew"
     return Plan(cells(FAIR_CHOICES), seeds=5, common=FAIR_BUDGET, measures=LEAKS, note=note)
 
 
 EXPERIMENT = Experiment(
     "fair",
-    "Fair contrastive learning: digits without their colour",
+    "Fair contrastive learning: digits without their color",
     "Table 2",
     plan,
     claims=tuple(

@@ -1,4 +1,4 @@
-"""Fair-CCLK on ColorMNIST with other kernels on the colour."""
+"""Fair-CCLK on ColorMNIST with other kernels on the color."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ KERNELS: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "cosine": ((86.4, 0.9), (64.7, 3.9)),
 }
 RELEASE_SCALES: Mapping[str, Overrides] = {
-    "RBF": {"length_scale": 22.4},  # temp_z 1000: with the temp_z 1 of the release's command hardly an anchor has a partner
+    "RBF": {
+        "length_scale": 22.4
+    },  # temp_z 1000: with the temp_z 1 of the release's command hardly an anchor has a neighbor
     "Laplacian": {"length_scale": 22.4},
     "polynomial": {"degree": 3, "offset": 0.0},
     "cosine": {},
@@ -31,11 +33,15 @@ def plan(size: Size) -> Plan:
     for kernel, (accuracy, mse) in KERNELS.items():
         paper: Published = {"accuracy": accuracy, "linear_mse": mse}
         named = {"method": "fair-cclk", "kernel": kernel.lower()}
-        cells.append(Cell(kernel, RELEASE, {**FAIR_RELEASE, **named, **RELEASE_SCALES[kernel]}, paper=paper))
+        cells.append(
+            Cell(kernel, RELEASE, {**FAIR_RELEASE, **named, **RELEASE_SCALES[kernel]}, paper=paper)
+        )
         if kernel == "RBF":
             cells.append(Cell(kernel, OURS, tuned.settings, choices=tuned.choices, paper=paper))
         else:
-            cells.append(Cell(kernel, OURS, {**tuned.settings, **named}, tuned_like="RBF", paper=paper))
+            cells.append(
+                Cell(kernel, OURS, {**tuned.settings, **named}, tuned_like="RBF", paper=paper)
+            )
     return Plan(tuple(cells), whole.seeds, whole.common, whole.measures, note=whole.note)
 
 

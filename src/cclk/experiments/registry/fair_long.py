@@ -1,4 +1,6 @@
-"""How far removal goes on ColorMNIST if the encoder is given three times the paper's budget. Fair-CCLK only: nothing is compared here."""
+"""How far removal goes on ColorMNIST if the encoder is given three times the paper's budget.
+Fair-CCLK only: nothing is compared here.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ def plan(size: Size) -> Plan:
         Cell("the paper's budget", "Fair-CCLK", short.settings, choices=short.choices),
         Cell("three times as many steps", "Fair-CCLK", {**FAIR_RECIPE, **steps}, choices=CHOICES),
     )
-    return Plan(cells, whole.seeds, whole.common, whole.measures, note="the paper's own data and network; the colours are drawn anew")
+    return Plan(
+        cells,
+        whole.seeds,
+        whole.common,
+        whole.measures,
+        note="the paper's own data and network; the colors are drawn anew",
+    )
 
 
 EXPERIMENT = Experiment("fair-long", "How far removal goes", "beyond the paper", plan)

@@ -1,4 +1,6 @@
-"""What makes removal work on ColorMNIST: the recipe, with one thing changed at a time. Measured on held-out training digits only."""
+"""What makes removal work on ColorMNIST: the recipe, with one thing changed at a time. Measured
+on held-out training digits only.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +11,49 @@ from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_RECIPE, FAIR_SMO
 STUDIES: dict[str, dict[str, Overrides]] = {
     "budget, steps": {f"{steps:,}": {"steps": steps} for steps in (1175, 5875)},
     "weights": {way: {"weights": way} for way in ("nw", "loo", "release", "paper")},
-    "bandwidth, effective partners": {f"{partners:g}": {"partners": partners} for partners in (1.5, 3.0, 12.0, 48.0)},
-    "batches": {"uniform": {"sampler": "uniform"}} | {f"groups of {group}": {"group": group} for group in (8, 16, 32, 64)},
+    "bandwidth, effective neighbors": {
+        f"{neighbors:g}": {"neighbors": neighbors} for neighbors in (1.5, 3.0, 12.0, 48.0)
+    },
+    "batches": (
+        {"uniform": {"sampler": "uniform"}}
+        | {f"groups of {group}": {"group": group} for group in (8, 16, 32, 64)}
+    ),
     "batch size": {f"{size}": {"batch_size": size} for size in (128, 256, 512)},
-    "queue of a momentum encoder": {f"{rows:,}": {"queue": rows, "ema": 0.5} for rows in (1024, 4096)},
+    "queue of a momentum encoder": {
+        f"{rows:,}": {"queue": rows, "ema": 0.5} for rows in (1024, 4096)
+    },
     "learning rate": {f"{lr:g}": {"lr": lr} for lr in (1e-3, 3e-3, 6e-3, 1e-2)},
     "warm-up, epochs": {f"{epochs}": {"warmup": epochs} for epochs in (0, 2)},
-    "optimiser": {
+    "optimizer": {
         "AdamW": {},
         "AdamW without decay": {"weight_decay": 0.0},
         "AdamW, decay 0.3": {"weight_decay": 0.3},
         "AdamW, decay 0.3, rate 0.01": {"weight_decay": 0.3, "lr": 1e-2},
         "AdamW, decay 0.6, rate 0.01": {"weight_decay": 0.6, "lr": 1e-2},
         **{
-            f"SGD, rate {lr:g}, decay {decay:g}": {"optimizer": "sgd", "lr": lr, "weight_decay": decay}
-            for lr, decays in {0.025: (1e-3,), 0.05: (1e-4, 1e-3, 3e-3), 0.1: (1e-4, 1e-3, 3e-3, 1e-2), 0.2: (3e-3,)}.items()
+            f"SGD, rate {lr:g}, decay {decay:g}": {
+                "optimizer": "sgd",
+                "lr": lr,
+                "weight_decay": decay,
+            }
+            for lr, decays in {
+                0.025: (1e-3,),
+                0.05: (1e-4, 1e-3, 3e-3),
+                0.1: (1e-4, 1e-3, 3e-3, 1e-2),
+                0.2: (3e-3,),
+            }.items()
             for decay in decays
         },
         "LARS": {"optimizer": "lars", "lr": 1.5, "weight_decay": 1e-4},
     },
     "temperature": {f"{t:g}": {"temperature": t} for t in (0.05, 0.2, 0.5)},
-    "head between encoder and loss": {head: {"head": head} for head in ("linear-bn", "mlp", "linear", "none")},
-    "crops": {f"{low:.0%} to 100 %": {"augmentation_options": {"crop": [low, 1.0]}} for low in (0.08, 0.25, 0.6)},
+    "head between encoder and loss": {
+        head: {"head": head} for head in ("linear-bn", "mlp", "linear", "none")
+    },
+    "crops": {
+        f"{low:.0%} to 100 %": {"augmentation_options": {"crop": [low, 1.0]}}
+        for low in (0.08, 0.25, 0.6)
+    },
 }
 
 
@@ -44,7 +67,12 @@ def plan(size: Size) -> Plan:
             cells.append(Cell(name, study, {**FAIR_RECIPE, **change, **(budget if smoke else {})}))
     measures: tuple[Measure, ...] = ("accuracy", "knn") if smoke else LEAKS
     return Plan(
-        tuple(cells), seeds=1, common=budget, measures=measures, split="validation", note="a recipe with AdamW, one thing changed at a time"
+        tuple(cells),
+        seeds=1,
+        common=budget,
+        measures=measures,
+        split="validation",
+        note="a recipe with AdamW, one thing changed at a time",
     )
 
 

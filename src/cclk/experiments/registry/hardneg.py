@@ -3,36 +3,66 @@
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Claim, Experiment, Overrides, Plan, Published, Size
-from cclk.experiments.registry.recipes import CIFAR, DIGITS_SMOKE, IMAGENET, SMALL_PICTURES
+from cclk.experiments.registry.recipes import CIFAR, DIGITS_SMOKE, IMAGENET, SMALL_IMAGES
 
 Figures = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
-KERNEL: Overrides = {"method": "hardneg-cclk", "kernel": "rbf", "length_scale": 15.8, "ridge": 100.0, "weights": "release"}
+KERNEL: Overrides = {
+    "method": "hardneg-cclk",
+    "kernel": "rbf",
+    "length_scale": 15.8,
+    "ridge": 100.0,
+    "weights": "release",
+}
 """The authors' release: temp_z 500."""
 CPU_EPOCHS = 4
 
 
 def cells(column: str, settings: Overrides, paper: Figures | None) -> tuple[Cell, ...]:
     """The three methods in one setting."""
-    published: list[Published] = [{"accuracy": figure} for figure in paper] if paper else [{}, {}, {}]
+    published: list[Published] = (
+        [{"accuracy": figure} for figure in paper] if paper else [{}, {}, {}]
+    )
     return (
         Cell("InfoNCE", column, {**settings, "method": "infonce"}, paper=published[0]),
-        Cell("HardNeg-InfoNCE", column, {**settings, "method": "hardneg-infonce", "beta": 1.0, "tau_plus": 0.1}, paper=published[1]),
+        Cell(
+            "HardNeg-InfoNCE",
+            column,
+            {**settings, "method": "hardneg-infonce", "beta": 1.0, "tau_plus": 0.1},
+            paper=published[1],
+        ),
         Cell("HardNeg-CCLK", column, {**settings, **KERNEL}, paper=published[2]),
-    )  # fmt: skip
+    )
 
 
 def plan(size: Size) -> Plan:
-    """Settings 1 and 2 of the paper on CIFAR-10, and ImageNet-100; a small ResNet for a few epochs elsewhere."""
+    """Settings 1 and 2 of the paper on CIFAR-10, and ImageNet-100; a small ResNet for a few
+    epochs elsewhere.
+    """
     if size == "smoke":
-        return Plan(cells("digits", {"temperature": 0.5}, None), seeds=1, common=DIGITS_SMOKE, watch=3)
+        return Plan(
+            cells("digits", {"temperature": 0.5}, None), seeds=1, common=DIGITS_SMOKE, watch=3
+        )
     if size == "cpu":
         common = {**CIFAR, "temperature": 0.5, "epochs": CPU_EPOCHS}
-        note = f"a ResNet with one block per stage and width 8, {CPU_EPOCHS} epochs of batches of 256, instead of ResNet-50 for 400"
+        note = (
+            f"a ResNet with one block per stage and width 8, {CPU_EPOCHS} epochs of batches of 256,"
+            " instead of ResNet-50 for 400"
+        )
         return Plan(cells("CIFAR-10", {}, None), seeds=3, common=common, watch=235, note=note)
-    cifar: Overrides = {**SMALL_PICTURES, "dataset": "cifar10"}
-    one = cells("CIFAR-10, setting 1", {**cifar, "batch_size": 256, "epochs": 400}, ((89.9, 0.2), (91.4, 0.2), (91.7, 0.1)))
-    two = cells("CIFAR-10, setting 2", {**cifar, "batch_size": 512, "epochs": 1000}, ((93.4, 0.1), (93.6, 0.2), (93.9, 0.1)))
-    net = cells("ImageNet-100", {**IMAGENET, "batch_size": 512}, ((77.8, 0.4), (79.2, 0.5), (81.2, 0.2)))
+    cifar: Overrides = {**SMALL_IMAGES, "dataset": "cifar10"}
+    one = cells(
+        "CIFAR-10, setting 1",
+        {**cifar, "batch_size": 256, "epochs": 400},
+        ((89.9, 0.2), (91.4, 0.2), (91.7, 0.1)),
+    )
+    two = cells(
+        "CIFAR-10, setting 2",
+        {**cifar, "batch_size": 512, "epochs": 1000},
+        ((93.4, 0.1), (93.6, 0.2), (93.9, 0.1)),
+    )
+    net = cells(
+        "ImageNet-100", {**IMAGENET, "batch_size": 512}, ((77.8, 0.4), (79.2, 0.5), (81.2, 0.2))
+    )
     return Plan((*one, *two, *net), seeds=3)
 
 
@@ -41,5 +71,8 @@ EXPERIMENT = Experiment(
     "Hard negatives",
     "Table 3, and the appendix on CIFAR-10",
     plan,
-    claims=(Claim("accuracy", "HardNeg-CCLK", ("HardNeg-InfoNCE",)), Claim("accuracy", "HardNeg-InfoNCE", ("InfoNCE",))),
+    claims=(
+        Claim("accuracy", "HardNeg-CCLK", ("HardNeg-InfoNCE",)),
+        Claim("accuracy", "HardNeg-InfoNCE", ("InfoNCE",)),
+    ),
 )

@@ -21,9 +21,13 @@ def plan(size: Size) -> Plan:
         case "paper":
             columns = {"UT-Zappos": ZAPPOS, "CUB": CUB, "ImageNet-100": IMAGENET_CLIP}
         case "cpu":
-            columns = {"Fashion-MNIST, noisy attributes": {**FASHION, "dataset_options": ATTRIBUTES}}
+            columns = {
+                "Fashion-MNIST, noisy attributes": {**FASHION, "dataset_options": ATTRIBUTES}
+            }
         case "smoke":
-            columns = {"digits, seven segments": {**DIGITS_SMOKE, "dataset_options": {"segments": True}}}
+            columns = {
+                "digits, seven segments": {**DIGITS_SMOKE, "dataset_options": {"segments": True}}
+            }
     cells = tuple(
         Cell(
             kernel, column, {**settings, "method": "weaksup-cclk", "kernel": kernel.lower()},
@@ -32,7 +36,11 @@ def plan(size: Size) -> Plan:
         for place, (column, settings) in enumerate(columns.items())
         for kernel, figures in PAPER.items()
     )  # fmt: skip
-    return Plan(cells, seeds=1 if size == "smoke" else 3, note="" if size == "paper" else "Fashion-MNIST stands in for the paper's sets")
+    return Plan(
+        cells,
+        seeds=1 if size == "smoke" else 3,
+        note="" if size == "paper" else "Fashion-MNIST stands in for the paper's sets",
+    )
 
 
 EXPERIMENT = Experiment("weaksup-kernels", "WeaklySup-CCLK: which kernel", "Table 1, right", plan)

@@ -1,0 +1,167 @@
+"""The settings of a run as options of a command, which of them its help page shows, and what is
+said about an unknown option.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from cyclopts import Group, Parameter, UnknownOptionError
+from cyclopts.help import DefaultFormatter, HelpPanel
+
+from cclk.training.settings import RENAMED, choices, places
+from cclk.training.suggestions import similar
+
+MAIN = Group("Most used", sort_key=2)
+COMMON = (
+    "method",
+    "seed",
+    "dataset",
+    "encoder",
+    "kernel",
+    "temperature",
+    "optimizer",
+    "lr",
+    "batch_size",
+    "epochs",
+    "steps",
+)
+"""The settings on a help page; `--help-all` shows all of them."""
+_METAVARS: dict[Any, str] = {
+    bool: "BOOL",
+    int: "INT",
+    float: "FLOAT",
+    dict: "TOML",
+    Path: "PATH",
+    str: "NAME",
+}
+_GPU = "a GPU is used if there is one, and --devices N starts N processes"
+_READERS = "images are read by one thread per core, and that cannot be set"
+_INSTEAD = {
+    "accelerator": _GPU,
+    "cuda": _GPU,
+    "device": _GPU,
+    "gpu": _GPU,
+    "num-workers": _READERS,
+    "workers": _READERS,
+}
+"""What to do where other tools have an option that is not needed here."""
+
+T = TypeVar("T")
+
+
+class Everything:
+    """Within `with everything:`, help pages show all settings."""
+
+    shown = False
+
+    def __enter__(self) -> None:
+        self.shown = True
+
+    def __exit__(self, *_: object) -> None:
+        self.shown = False
+
+
+everything = Everything()
+
+
+class _Section(DefaultFormatter):
+    """A panel that only `--help-all` shows."""
+
+    def __call__(self, console: Any, options: Any, panel: HelpPanel) -> None:
+        if everything.shown:
+            super().__call__(console, options, panel)
+
+
+def _with_all_settings(cls: type[T]) -> type[T]:
+    """Give a class a field for each setting, as text: `cclk.training.settings` reads and checks
+    it, as it does a TOML file.
+    """
+    sections = dict.fromkeys(section for _, section, _ in places())
+    groups = {
+        section: Group(
+            f"Settings \\[{section}]" if section else "Settings",
+            sort_key=3 + place,
+            help_formatter=_Section(),
+        )
+        for place, section in enumerate(sections)
+    }
+    fields = []
+    for name, section, field in places():
+        words = choices(field.annotation)
+        parameter = Parameter(
+            help=(
+                f"{field.description} [choices: {', '.join(words)}]" if words else field.description
+            ),
+            metavar="|".join(
+                [*map(_METAVARS.__getitem__, _kinds(field.annotation)), *["CHOICE"][: len(words)]]
+            ),
+            group=[MAIN, groups[section]] if name in COMMON else groups[section],
+            show_default=str(field.default) if field.default not in (None, {}) else False,
+        )
+        fields.append((name, Annotated[str | None, parameter], dataclasses.field(default=None)))
+    return dataclasses.make_dataclass(
+        cls.__name__, fields, bases=(cls,), frozen=True, namespace={"__module__": cls.__module__}
+    )
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The Python types that a setting may have."""
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and kind in _METAVARS:
+        yield kind
+    else:
+        for part in get_args(annotation):
+            yield from _kinds(part)
+
+
+@Parameter(name="*")
+@_with_all_settings
+class SettingOptions:
+    """Every setting by its name, such as --batch-size; None where it is not given."""
+
+    def given(self) -> dict[str, str]:
+        return {
+            name: value for name, _, _ in places() if (value := getattr(self, name)) is not None
+        }
+
+
+def with_current_names(arguments: list[str]) -> list[str]:
+    """Replace `--loss.ridge` by `--ridge`, and options by their current names."""
+    known = {f"--{section}.{name}": f"--{name}" for name, section, _ in places() if section}
+    known |= {f"--{old}": f"--{new}" for old, new in RENAMED.items()}
+
+    def current(option: re.Match[str]) -> str:
+        name = option[0].replace("-", "_").replace("__", "--", 1)
+        return known[name].replace("_", "-") if name in known else option[0]
+
+    return [re.sub(r"^--[\w.-]+", current, argument) for argument in arguments]
+
+
+def unknown_option(error: UnknownOptionError) -> str:
+    """What to say about an option that a command does not have: which one was probably meant, of
+    all that it has.
+    """
+    option = (error.token.keyword or error.token.value).partition("=")[0]
+    word = option.lstrip("-").rpartition(".")[2]
+    known = [
+        name.removeprefix("--")
+        for argument in error.argument_collection
+        for name in argument.names
+        if name.startswith("--")
+    ]
+    command = " ".join(error.command_chain or ["cclk"])
+    positive = word.removeprefix("no-")
+    if word in _INSTEAD and "devices" in known:
+        meant = _INSTEAD[word]
+    elif positive != word and positive in known:
+        meant = f"did you mean --{positive} false?"
+    elif found := similar(word, known):
+        meant = f"did you mean {' or '.join(f'--{name}' for name in found)}?"
+    else:
+        meant = f"{'--help-all' if 'devices' in known else '--help'} lists all of them"
+    return f"{command} has no option {option}: {meant}"

@@ -1,0 +1,81 @@
+"""What garments are like, as several careless annotators would note it: binary attributes of
+Fashion-MNIST's ten kinds of clothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cclk.data.randomness import generator
+from cclk.datasets.formats import Bytes
+from cclk.errors import DataError
+
+CLASSES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+
+_HAVE: dict[str, tuple[str, ...]] = {
+    "sleeves": ("T-shirt/top", "Pullover", "Coat", "Shirt"),
+    "footwear": ("Sandal", "Sneaker", "Ankle boot"),
+    "long sleeves": ("Pullover", "Coat", "Shirt"),
+    "covers the legs": ("Trouser", "Dress"),
+    "opens in front": ("Coat", "Shirt"),
+    "covers the ankle": ("Trouser", "Ankle boot"),
+    "handle": ("Bag",),
+    "open toes": ("Sandal",),
+    "for the cold": ("Pullover", "Coat", "Ankle boot"),
+    "skirt": ("Dress",),
+    "laces": ("Sneaker",),
+    "upper body": ("T-shirt/top", "Pullover", "Dress", "Coat", "Shirt"),
+}
+"""The properties and the kinds of clothing that have them. No two kinds have the same."""
+PROPERTIES = tuple(_HAVE)
+_TABLE = np.array([[kind in kinds for kinds in _HAVE.values()] for kind in CLASSES])
+
+
+def attribute_names(attributes: int) -> tuple[str, ...]:
+    """The names of the columns: each property, then the second reading of each, and so on.
+
+    >>> attribute_names(13)[-2:]
+    ('upper body', 'sleeves 2')
+    """
+    return tuple(
+        PROPERTIES[column % len(PROPERTIES)]
+        + (f" {column // len(PROPERTIES) + 1}" if column >= len(PROPERTIES) else "")
+        for column in range(attributes)
+    )
+
+
+def draw_attributes(
+    labels: Bytes, attributes: int, noise: float, seed: int, part: str
+) -> npt.NDArray[np.float32]:
+    """Attributes (n, attributes), 0 or 1, of garments with these labels; each entry is wrong
+    with probability `noise`.
+
+    An entry is a function of the seed, the part ("train", "test"), its row and its column: more
+    columns leave the first ones as they are.
+    """
+    if isinstance(attributes, bool) or not isinstance(attributes, int) or attributes < 1:
+        raise DataError(
+            f"attributes is {attributes!r}: it must be a whole number, 0 for the label as condition"
+        )
+    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 0.5:
+        raise DataError(
+            f"noise is {noise!r}: it must be a probability from 0 to 0.5, which leaves nothing to"
+            " learn"
+        )
+    drawn = np.empty((len(labels), attributes), np.float32)
+    for column in range(attributes):
+        wrong = generator(seed, "garment attributes", part, column).random(len(labels)) < noise
+        drawn[:, column] = _TABLE[labels, column % len(PROPERTIES)] ^ wrong
+    return drawn

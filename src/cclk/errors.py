@@ -1,0 +1,69 @@
+"""The errors and the warning of this package: one line that says what is wrong, where, and what
+to do.
+
+All errors are `CclkError`, and so `ValueError`, except `Interrupted` and `Stopped`, which report
+signals.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+
+class CclkError(ValueError):
+    """Base class of the errors that this package raises about data, settings, runs and results."""
+
+
+class DataError(CclkError):
+    """Data that are missing, damaged, or requested with wrong options."""
+
+
+class SettingsError(CclkError):
+    """Settings that are unknown, invalid, or do not fit the data."""
+
+
+class RunError(CclkError):
+    """A run folder that cannot be created, read or continued."""
+
+
+class FeatureError(CclkError):
+    """Features that cannot be extracted, or a feature file that does not fit its dataset."""
+
+
+class ResultError(CclkError):
+    """A results file of an experiment that cannot be read."""
+
+
+class Interrupted(Exception):  # noqa: N818 (a signal is not an error)
+    """Training was stopped by a signal, after it was saved."""
+
+    def __init__(self, signum: int, step: int, folder: Path) -> None:
+        super().__init__(
+            f"stopped at step {step}, which is saved; resume with: cclk train --resume --out"
+            f" {folder}"
+        )
+        self.signum = signum
+
+
+class Stopped(Exception):  # noqa: N818 (a signal is not an error)
+    """Several runs were stopped by a signal; finished runs are kept, unfinished ones are saved."""
+
+
+class CclkWarning(UserWarning):
+    """A call that works, but probably not as intended; the message says what to change."""
+
+
+def warn(message: str) -> None:
+    """Emit a `CclkWarning` at the caller's line: the first frame outside this package and torch."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in (
+        "cclk",
+        "torch",
+    ):
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(
+        message, CclkWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry
+    )
