@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cclk.training.run import Run
+
 import cclk
 from cclk.evaluation import Samples, evaluate
 from cclk.files import replace_text
 from cclk.training import engine
-from cclk.training.run import Run
 from cclk.training.settings import load
 
 SGD: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 3e-3, "warmup": 20}

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import cclk
 from cclk import kernels, losses
-from cclk.cli.main import app
+from cclk.cli.main import COMMANDS, build_app
 from cclk.files import replace_text
 from cclk.training.settings import choices, places
 
@@ -55,9 +55,11 @@ def _page(title: str, summary: str, sections: Iterable[str]) -> str:
 
 
 def _commands() -> Iterable[str]:
-    for name in sorted(name for name in app.resolved_commands() if not name.startswith("-")):
+    for name in sorted(COMMANDS):
         text = io.StringIO()
-        app.help_print([name], console=Console(file=text, width=WIDTH, color_system=None))
+        build_app(name).help_print(
+            [name], console=Console(file=text, width=WIDTH, color_system=None)
+        )
         lines = [line.rstrip() for line in text.getvalue().strip().splitlines()]
         yield "\n".join([f"## cclk {name}", "", "```text", *lines, "```"])
 

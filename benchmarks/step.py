@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from cclk.training.engine import Training
 
 import cclk
 from cclk.files import replace_text
-from cclk.training.engine import Training
 from cclk.training.settings import load
 
 BATCH = 256

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cclk.training.run import Run
 from PIL import Image
 
 import cclk
@@ -35,7 +36,6 @@ from cclk.evaluation import read_evaluation
 from cclk.experiments.measure import measure
 from cclk.experiments.plan import score
 from cclk.files import replace_text
-from cclk.training.run import Run
 
 ANGLE = 60.0
 """Degrees: angles are drawn evenly from -ANGLE to ANGLE."""

@@ -13,8 +13,8 @@ from pages import PAGES, ROOT, blocks, commands
 
 import cclk
 from benchmarks import figures, reference, tables
-from cclk.cli.experiments import results
 from cclk.cli.main import app
+from cclk.cli.results import results
 from cclk.training.settings import load
 
 README = (ROOT / "README.md").read_text()

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         WeaklySupInfoNCE,
     )
     from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
+    from cclk.run import Run as Run
+    from cclk.run import check as check
+    from cclk.run import train as train
     from cclk.training.trained import TrainedEncoder
 
 __version__ = "0.1.0"
@@ -65,8 +68,9 @@ _HOMES = {
     ),
     "operator": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
     "errors": ("CclkError", "CclkWarning"),
-    # Not in __all__: it needs scikit-learn.
+    # Not in __all__: these need more than torch and numpy.
     "estimator": ("ConditionalEncoder",),
+    "run": ("Run", "check", "train"),
 }
 """The module of each public name."""
 _MODULES = ("condition", "functional", "kernels", "losses", "operator")
@@ -104,4 +108,4 @@ if not TYPE_CHECKING:  # a type checker would take any name for a public one
         raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *_MODULES, *_HOMES["estimator"]})
+        return sorted({*globals(), *__all__, *_MODULES, *_HOMES["estimator"], *_HOMES["run"]})

@@ -24,9 +24,9 @@ from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkWarning
 from cclk.files import read_tensors, write_tensors
-from cclk.training.engine import Training
 from cclk.training.network import Network
 from cclk.training.settings import Settings, load, parse
+from cclk.training.trainer import Trainer
 
 Array = npt.NDArray[Any]
 _METHODS = {
@@ -132,10 +132,10 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         with warnings.catch_warnings():
             if given is None:
                 warnings.simplefilter("ignore", CclkWarning)
-            training = Training(self.settings_, Path(), quiet=True, dataset=dataset)
-            for step in range(training.total):
-                training.step(step)
-        self.network_ = training.plain_network.cpu().eval().requires_grad_(False)
+            trainer = Trainer(self.settings_, dataset)
+            for step in range(trainer.total):
+                trainer.step(step)
+        self.network_ = trainer.network.cpu().eval().requires_grad_(False)
         self._n_features_out = int(self.network_.encoder.width)
         return self
 

@@ -83,7 +83,7 @@ def test_gray_images_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
     code, told = check(capsys, *arguments)
     assert code == 0
-    assert "the images seem to be gray: --gray reads one channel instead of three" in told
+    assert "the images seem to be gray: the option gray reads one channel instead of three" in told
     assert "--gray" not in check(capsys, *arguments, "--gray")[1]
 
 
@@ -114,7 +114,7 @@ def test_problems_are_named_and_end_with_1(
     assert "50.png" in told
     assert "condition name has 56 categories in 56 rows" in told
     assert "condition flat never changes" in told
-    assert "the rare ones will hardly be learned" in told
+    assert "rare classes will hardly be learned" in told
     assert "fewer condition columns" in told
 
 
@@ -139,4 +139,4 @@ def test_a_batch_larger_than_the_data(tmp_path: Path, capsys: pytest.CaptureFixt
         capsys, "--data", table(tmp_path), "--features", "s_*", "--condition", "age", batch_size=500
     )
     assert code == 1
-    assert "larger than the training split: at most --batch-size 56" in told
+    assert "larger than the training split: batch_size must be at most 56" in told

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from evaluation.made_up_scores import number, scores
 
-from cclk.cli import work
+from cclk.cli import demo as command
 from cclk.evaluation import Evaluation, write_evaluation
-from cclk.training.run import Run
+from cclk.training.run_folder import RunFolder
 
 LEAKS = {"untrained": 0.98, "digits-infonce": 0.99, "digits-fair": 0.16}
 
 
-def pretend(run: Run, *_: Any) -> Evaluation:
+def pretend(run: RunFolder, *_: Any) -> Evaluation:
     """What an evaluation of this run could find, without the time it takes."""
     leaked = LEAKS[run.name.partition("-seed")[0]]
     evaluation = Evaluation(scores(0.9, color=number(leaked, leaked)))
@@ -28,13 +28,12 @@ def pretend(run: Run, *_: Any) -> Evaluation:
 def test_every_run_is_in_the_report(
     seeds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(work, "evaluate_run", pretend)
-    monkeypatch.setattr(
-        work,
-        "DEMO",
-        {name: (preset, {"steps": 2, **changes}) for name, (preset, changes) in work.DEMO.items()},
-    )
-    work.run_demo(tmp_path, seeds)
+    monkeypatch.setattr("cclk.run.evaluate_run", pretend)
+    runs = {
+        name: (preset, {"steps": 2, **changes}) for name, (preset, changes) in command.RUNS.items()
+    }
+    monkeypatch.setattr(command, "RUNS", runs)
+    command.demo(out=tmp_path, seeds=seeds)
     page = (tmp_path / "report.html").read_text()
     names = [
         name if seeds == 1 else f"{name}-seed{seed}" for name in LEAKS for seed in range(seeds)

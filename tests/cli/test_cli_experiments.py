@@ -193,7 +193,7 @@ def test_results_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (
             tmp_path,
             (
-                f"cclk: {tmp_path} holds no results of experiments at size cpu or paper: run cclk"
+                f"cclk: {tmp_path} contains no results at size cpu or paper: run cclk"
                 " reproduce first\n"
             ),
         ),

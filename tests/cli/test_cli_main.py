@@ -7,18 +7,7 @@ import inspect
 
 import pytest
 
-from cclk.cli.main import app, main
-
-COMMANDS = {
-    "check": "check",
-    "embed": "use",
-    "export": "use",
-    "features": "features",
-    "reproduce": "experiments",
-    "results": "experiments",
-    "sweep": "experiments",
-}
-"""Those that are imported only when they are used, and where they are."""
+from cclk.cli.main import COMMANDS, build_app, main
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -28,11 +17,14 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_every_command_says_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
     listed = told(capsys)
-    for command, module in COMMANDS.items():
-        words = inspect.getdoc(getattr(importlib.import_module(f"cclk.cli.{module}"), command))
-        assert words
-        assert f"{command} {words.splitlines()[0].replace('`', '')}" in listed
-        assert app[command].help == words, "its own page has all of it"
+    for command, summary in COMMANDS.items():
+        doc = inspect.getdoc(getattr(importlib.import_module(f"cclk.cli.{command}"), command))
+        assert doc
+        assert doc.splitlines()[0] == summary
+        assert f"{command} {summary.replace('`', '')}" in listed
+        assert inspect.cleandoc(build_app(command)[command].help) == doc, (
+            "its own page has all of it"
+        )
 
 
 def test_the_help_of_train_shows_as_it_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,4 +35,4 @@ def test_the_help_of_train_shows_as_it_is_meant(capsys: pytest.CaptureFixture[st
 
 
 def test_check_says_that_it_takes_the_settings_of_train(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Any setting of cclk train may be given by its name" in told(capsys, "check")
+    assert "Takes every setting of cclk train by its name" in told(capsys, "check")

@@ -101,7 +101,7 @@ def test_a_command_alone_shows_its_help(
 
 
 def test_train_wants_to_know_on_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is nothing to train: give --data FILE" in said(
+    assert "there is nothing to train: pass --data FILE" in said(
         capsys, "train", "--out", str(tmp_path / "run")
     )
     assert list(tmp_path.iterdir()) == []
@@ -140,8 +140,7 @@ def test_train_wants_to_know_on_what(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("--target", "--label"),
         ("--csv", "--data"),
         ("--sigma", "--length-scale"),
-        ("--image-size", "--image-size"),
-        ("--gray", "--gray"),
+        ("--img-size", "--image-size"),
         ("--loss", "--method"),
         ("--train.ridge", "--ridge"),
         ("--optim.momentun", "--momentum"),
@@ -202,7 +201,7 @@ def test_arguments_too_many(capsys: pytest.CaptureFixture[str]) -> None:
         ("weights", "realease", "'release'"),
         ("solver", "nyström", "'nystrom'"),
         ("views", "crosss", "'cross'"),
-        ("clusters", "outcome", "'outcomes'"),
+        ("clusters", "value", "'values'"),
         ("optimizer", "adamW", "'adamw'"),
         ("sampler", "cluster", "'clusters'"),
         ("precision", "bf16", "'bfloat16'"),

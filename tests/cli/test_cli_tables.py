@@ -241,7 +241,7 @@ def test_nothing_to_measure(
     assert "without a condition either, nothing can be measured" in capsys.readouterr().out
     assert run("train", *columns, "--out", tmp_path / "run", "--quiet") == 0
     assert run("evaluate", tmp_path / "run") == 2
-    assert "has neither a label nor a condition to measure" in capsys.readouterr().err
+    assert "has neither a label nor a condition to evaluate" in capsys.readouterr().err
     assert run("report", tmp_path / "run", "--out", tmp_path / "page.html", "--quiet") == 0
 
 
@@ -299,12 +299,12 @@ def test_the_default_batch_leaves_room_for_a_queue(table: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--condition", "age"], "--condition tells about a table: say which one with --data FILE"),
-        (["--data", "{}", "--dataset", "colordigits"], "--data and --dataset both say"),
+        (["--condition", "age"], "condition is a column of a table: pass the table too"),
+        (["--data", "{}", "--dataset", "colordigits"], "data and dataset both name"),
         (
             ["--data", "{}", "--features", "s_*"],
             (
-                "fair-cclk needs a condition: add at least one --condition of path, age, site,"
+                "fair-cclk needs a condition: add a condition among path, age, site,"
                 " traits, kind, s_1, s_2, or choose a method that needs none (infonce,"
                 " hardneg-infonce, hardneg-cclk)"
             ),

@@ -15,8 +15,9 @@ from safetensors import safe_open
 
 import cclk
 from cclk.cli.main import main
-from cclk.training.run import Run
-from cclk.training.trained import FORMATS, export
+from cclk.training.export import FORMATS, export
+from cclk.training.run_folder import RunFolder
+from cclk.training.trained import TrainedEncoder
 
 COLUMNS = "path,age,s_1,s_2,name"
 
@@ -64,15 +65,17 @@ def run(*arguments: object) -> int:
 
 def test_an_encoder_in_python_needs_no_data(folder: Path) -> None:
     encoder = cclk.load(folder / "images")
-    opened = Run(folder / "images")
+    opened = RunFolder(folder / "images")
     split = opened.dataset.test
-    expected = opened.embed(split)[0]
+    expected = opened.embed_split(split)[0]
     torch.testing.assert_close(encoder(split.x[torch.arange(len(split))]), expected)
     assert encoder.width == 84
     assert not encoder.training
     numbers = cclk.load(folder / "numbers")
-    split = Run(folder / "numbers").dataset.test
-    torch.testing.assert_close(numbers(split.x), Run(folder / "numbers").embed(split)[0])
+    split = RunFolder(folder / "numbers").dataset.test
+    torch.testing.assert_close(
+        numbers(split.x), RunFolder(folder / "numbers").embed_split(split)[0]
+    )
 
 
 @pytest.mark.parametrize("kind", ["images", "numbers"])
@@ -99,10 +102,12 @@ def test_embeddings_keep_ids_and_agree_in_every_format(
     table = pyarrow.parquet.read_table(tmp_path / "e.parquet")
     assert table.column("id").to_pylist() == [f"n{row}" for row in range(60)]
     found = np.column_stack([table.column(name).to_numpy() for name in table.column_names[1:]])
-    dataset = Run(folder / kind).dataset
+    dataset = RunFolder(folder / kind).dataset
     expected = {}
     for split in (dataset.train, dataset.validation, dataset.test):
-        expected |= dict(zip(split.ids, Run(folder / kind).embed(split)[0].numpy(), strict=True))
+        expected |= dict(
+            zip(split.ids, RunFolder(folder / kind).embed_split(split)[0].numpy(), strict=True)
+        )
     np.testing.assert_allclose(
         found, np.stack([expected[f"n{row}"] for row in range(60)]), atol=1e-5
     )
@@ -123,7 +128,7 @@ def test_exports_give_the_same_features(kind: str, folder: Path, tmp_path: Path)
     samples = encoder.example(9)
     expected = encoder(samples).numpy()
     paths = {
-        form: export(Run(folder / kind), form, tmp_path / f"x{suffix}")
+        form: export(TrainedEncoder(RunFolder(folder / kind)), form, tmp_path / f"x{suffix}")
         for form, suffix in zip(FORMATS, (".onnx", ".safetensors", ".pt2"), strict=True)
     }
     session = onnxruntime.InferenceSession(str(paths["onnx"]))

@@ -13,7 +13,7 @@ from PIL import Image
 from cclk import augment
 from cclk.augment.images import Images
 from cclk.datasets import load
-from cclk.training.run import Run
+from cclk.training.run_folder import RunFolder
 from examples import rotated_fashion
 from examples.rotated_fashion import ANGLE, CHOICES, COLUMNS, main, make_images, turned
 
@@ -84,7 +84,7 @@ def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert told["settings"] == best["settings"]
         for seed, evaluation in enumerate(told["evaluations"]):
             assert {"linear", "nonlinear", "baseline_mse"} == set(evaluation["encoder"]["leakage"])
-            run = Run(tmp_path / "runs" / f"{method}-choice{best['number']}-seed{seed}")
+            run = RunFolder(tmp_path / "runs" / f"{method}-choice{best['number']}-seed{seed}")
             assert (run.settings.method, run.settings.seed) == (method, seed)
             assert run.settings.train.steps == 2
             views = augment.preset(

@@ -30,7 +30,7 @@ from cclk.experiments.grid import TUNING_SEEDS
 from cclk.experiments.job import Job
 from cclk.experiments.plan import Size, WeightsFigure, score
 from cclk.experiments.results import RunResult, key_of, read
-from cclk.training.run import Run
+from cclk.training.run_folder import RunFolder
 
 GOOD: Measures = {"accuracy": 0.5, "knn": 0.25}
 TWO_CELLS = (
@@ -559,7 +559,7 @@ def test_a_run_goes_on_where_its_data_are_now(tmp_path: Path) -> None:
     assert job.key == moved.key
     assert jobs.run(job, tmp_path / "runs") is not None
     assert jobs.run(moved, tmp_path / "runs") is not None
-    assert Run(tmp_path / "runs" / job.key).settings.data.data_dir == new
+    assert RunFolder(tmp_path / "runs" / job.key).settings.data.data_dir == new
 
 
 def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:
@@ -683,7 +683,7 @@ def test_ctrl_c_on_the_command(
     else:
         assert not result.exists()
         return
-    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    monkeypatch.setattr("cclk.cli.reproduce.Pool", HerePool)
     assert main(command[3:]) == 0
     after = {
         run["key"]: run for cell in json.loads(result.read_text())["cells"] for run in cell["runs"]

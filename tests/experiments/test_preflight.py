@@ -38,7 +38,7 @@ def test_missing_data_are_listed_once_and_nothing_is_started(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("cclk.cli.experiments.Pool", NoPool)
+    monkeypatch.setattr("cclk.cli.reproduce.Pool", NoPool)
     data = tmp_path / "data"
     assert (
         main(
@@ -74,7 +74,7 @@ def test_one_missing_dataset_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("cclk.cli.experiments.Pool", NoPool)
+    monkeypatch.setattr("cclk.cli.reproduce.Pool", NoPool)
     arguments = [
         "reproduce",
         "weaksup",
@@ -93,7 +93,7 @@ def test_one_missing_dataset_is_one_line(
 
 def use(monkeypatch: pytest.MonkeyPatch, *cells: Cell, **options: Any) -> Experiment:
     experiment = made(*cells, **options)
-    monkeypatch.setattr("cclk.cli.experiments.experiment", lambda name: experiment)
+    monkeypatch.setattr("cclk.cli.reproduce.experiment", lambda name: experiment)
     return experiment
 
 
@@ -101,7 +101,7 @@ def test_what_is_finished_needs_no_data(
     folders: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "cclk.cli.experiments.Pool",
+        "cclk.cli.reproduce.Pool",
         lambda workers: FakePool(lambda job: {"accuracy": 0.5, "knn": 0.25}),
     )
     experiment = use(monkeypatch, SHORT, seeds=1)
@@ -122,7 +122,7 @@ def test_long_runs_without_a_gpu_have_to_be_confirmed(
 ) -> None:
     use(monkeypatch, LONG)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("cclk.cli.experiments.Pool", NoPool)
+    monkeypatch.setattr("cclk.cli.reproduce.Pool", NoPool)
     command = ["reproduce", "made-up", "--size", "paper", *folders]
     assert main(command) == 2
     told = capsys.readouterr().err
@@ -147,7 +147,7 @@ def test_short_runs_say_how_long_they_take(
 ) -> None:
     use(monkeypatch, SHORT, seeds=1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    monkeypatch.setattr("cclk.cli.reproduce.Pool", HerePool)
     assert main(["reproduce", "made-up", "--size", "paper", *folders]) == 0
     assert (
         "without a GPU, 1 run at --size paper take about 0 hours on this machine"
@@ -183,7 +183,7 @@ def test_a_smoke_run_says_that_it_proves_nothing(
     )
     use(monkeypatch, *cells, claims=(Claim("accuracy", "Fair", ("InfoNCE",)),))
     monkeypatch.setattr(
-        "cclk.cli.experiments.Pool",
+        "cclk.cli.reproduce.Pool",
         lambda workers: FakePool(lambda job: {"accuracy": 0.5, "knn": 0.25}),
     )
     for size in ("smoke", "cpu"):

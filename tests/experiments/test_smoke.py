@@ -90,7 +90,7 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     # What a smoke test leaves is not for the documentation; as if it were, all of it is rendered.
     assert main(["results", str(folder)]) == 2
-    assert "holds no results of experiments at size cpu or paper" in capsys.readouterr().err
+    assert "contains no results at size cpu or paper" in capsys.readouterr().err
     shown = tmp_path / "shown"
     shown.mkdir()
     for content in found.values():

@@ -12,7 +12,7 @@ from made_up_results import HerePool
 from cclk.cli.main import main
 from cclk.errors import SettingsError
 from cclk.experiments.sweep import DEFAULT, Knob, flat, sweep
-from cclk.training.run import Run, load_dataset
+from cclk.training.run_folder import RunFolder, load_dataset
 from cclk.training.settings import load, presets
 
 
@@ -147,7 +147,7 @@ def test_a_preset_that_holds_nothing_out_leaves_something_to_measure_on(
         'method = "fair-cclk"\n[data]\ndataset = "colordigits"\nholdout = 0\n[train]\nsteps ='
         " 1\nbatch_size = 16\n"
     )
-    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    monkeypatch.setattr("cclk.cli.sweep.Pool", HerePool)
     folders = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     assert (
         main(
@@ -165,7 +165,7 @@ def test_a_preset_that_holds_nothing_out_leaves_something_to_measure_on(
         == 0
     )
     (run,) = (tmp_path / "runs").glob("*/*/settings.json")
-    assert len(load_dataset(Run(run.parent).settings).validation) == rows
+    assert len(load_dataset(RunFolder(run.parent).settings).validation) == rows
     assert main(["sweep", "--config", str(config), "--holdout", "0", *folders]) == 2, (
         "told before anything runs"
     )
@@ -175,7 +175,7 @@ def test_a_sweep_is_not_lost_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """More values go on with it; others want another name; data that changed are run anew."""
-    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    monkeypatch.setattr("cclk.cli.sweep.Pool", HerePool)
     table, random = tmp_path / "table.npz", np.random.default_rng(0)
     folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs"), "--quiet"]
     network = [
@@ -295,7 +295,7 @@ def test_a_small_sweep_from_end_to_end(
         "--runs",
         str(tmp_path / "runs"),
     ]
-    monkeypatch.setattr("cclk.cli.experiments.Pool", HerePool)
+    monkeypatch.setattr("cclk.cli.sweep.Pool", HerePool)
     assert main(arguments) == 0
     output, error = capsys.readouterr()
     assert "The frontier of accuracy and leakage" in output

@@ -69,7 +69,7 @@ def test_an_import_path_sees_what_encoders_see() -> None:
     assert build("tiny:Side")(IMAGES).unique().tolist() == [8]
     larger = build("tiny:Side", size=24)
     assert larger(IMAGES).unique().tolist() == [24]
-    assert (larger.name, larger.about["size"]) == ("tiny:Side", 24)
+    assert (larger.name, larger.metadata.size) == ("tiny:Side", 24)
 
 
 def test_mean_and_std_replace_what_encoders_see() -> None:
@@ -103,7 +103,7 @@ def test_the_encoder_of_a_run(trained: tuple[Path, nn.Module]) -> None:
     extractor = build(str(path))
     with torch.no_grad():
         torch.testing.assert_close(extractor(IMAGES), encoder(IMAGES.float() / 255))
-    assert extractor.about["encoder_options"] == {"width": 4, "blocks": [1, 1, 1, 1]}
+    assert extractor.metadata.encoder_options == {"width": 4, "blocks": [1, 1, 1, 1]}
     # In evaluation mode, a image's features do not depend on its batch.
     torch.testing.assert_close(extractor(IMAGES[:1]), extractor(IMAGES)[:1])
     with pytest.raises(
@@ -121,7 +121,7 @@ def test_weights_for_an_encoder_by_name(tmp_path: Path, prefix: str) -> None:
     save_file({f"{prefix}scale": torch.tensor(5.0)}, path)
     extractor = build("tiny:Mean", weights=path)
     torch.testing.assert_close(extractor(IMAGES), (MEANS - 0.5) * 20)
-    assert extractor.about["weights"] == str(path)
+    assert extractor.metadata.weights == str(path)
     with pytest.raises(FeatureError, match="does not fit the encoder resnet18"):
         build("resnet18", weights=path)
 
@@ -159,7 +159,7 @@ def test_what_is_wrong_with_weights_is_named(tmp_path: Path) -> None:
 )
 def test_mobilenet_is_pretrained_and_sees_128_pixels_or_more() -> None:
     extractor = build("mobilenetv2")
-    assert extractor.about["encoder_options"] == {"pretrained": True}
+    assert extractor.metadata.encoder_options == {"pretrained": True}
     assert extractor.prepare.size == 128
     assert extractor(IMAGES[:1]).shape == (1, 1280)
     assert build("mobilenetv2", pixels=200).prepare.size == 200

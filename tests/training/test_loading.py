@@ -21,9 +21,11 @@ from torch import Tensor
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.streamed import StreamedImages
-from cclk.training import engine
+from cclk.errors import Interrupted
+from cclk.training import train as training
 from cclk.training.loading import Loader
 from cclk.training.settings import load
+from cclk.training.trainer import Trainer
 
 
 class Slow:
@@ -120,8 +122,8 @@ def test_files_train_as_memory_does(
         overrides={"batch_size": 16, "steps": 6, "sampler": "local", "group": 4, "log_every": 2}
     )
     for name, dataset in (("streamed", images), ("memory", in_memory(images))):
-        monkeypatch.setattr(engine, "load_dataset", lambda settings, dataset=dataset: dataset)
-        engine.train(settings, tmp_path / name, quiet=True)
+        monkeypatch.setattr(training, "load_dataset", lambda settings, dataset=dataset: dataset)
+        training.train(settings, tmp_path / name, quiet=True)
         assert readers() == []
     stored = [load_file(tmp_path / name / "encoder.safetensors") for name in ("streamed", "memory")]
     assert all(torch.equal(value, stored[1][key]) for key, value in stored[0].items())
@@ -131,23 +133,22 @@ def test_ctrl_c_and_errors_leave_no_reader(
     images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = load(overrides={"batch_size": 16, "steps": 50})
-    monkeypatch.setattr(engine, "load_dataset", lambda settings: images)
-    training = engine.Training(settings, tmp_path, quiet=True)
-    (tmp_path / "checkpoints").mkdir()
-    step = training.step
+    monkeypatch.setattr(training, "load_dataset", lambda settings: images)
+    step = Trainer.step
 
-    def interrupted(number: int) -> Tensor:
+    def interrupted(self: Trainer, number: int) -> Tensor:
         if number == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        return step(number)
+        return step(self, number)
 
-    monkeypatch.setattr(training, "step", interrupted)
-    with pytest.raises(engine.Interrupted, match="stopped at step 4"):
-        training.run()
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    with pytest.raises(Interrupted, match="stopped at step 4"):
+        training.train(settings, tmp_path / "run", quiet=True)
+    monkeypatch.setattr(Trainer, "step", step)
     assert readers() == []
     (tmp_path / "40.png").unlink()
     for cached in tmp_path.glob("*.rows*"):
         cached.unlink()
     with pytest.raises(ValueError, match=r"40\.png is missing"):
-        engine.Training(settings, tmp_path, quiet=True).run()
+        training.train(settings, tmp_path / "again", quiet=True)
     assert readers() == []

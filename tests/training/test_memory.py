@@ -11,7 +11,7 @@ import pytest
 HELD = """
 from pathlib import Path
 import torch
-from cclk.training.memory import give_back, keep_freed
+from cclk.training._process import give_back, keep_freed
 def held(): return int(Path('/proc/self/status').read_text().split('VmRSS:')[1].split()[0]) / 1024
 keep_freed()
 before = held()

@@ -15,8 +15,11 @@ from torch import Tensor
 from cclk.condition import Condition
 from cclk.errors import CclkWarning, SettingsError
 from cclk.functional import fair_cclk
-from cclk.training import engine
+from cclk.training import train as training
+from cclk.training.checkpoints import save_checkpoint
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
+from cclk.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -45,12 +48,16 @@ def small(data: Path, **overrides: object) -> Settings:
     return load(overrides=chosen | overrides)
 
 
+def trainer_of(settings: Settings) -> Trainer:
+    return Trainer(settings, load_dataset(settings))
+
+
 class Seen:
     """What the loss is called with, by step."""
 
-    def __init__(self, training: engine.Training) -> None:
-        self.training, self.calls, self.loss = training, [], training.method.loss.forward
-        training.method.loss.forward = self  # type: ignore[method-assign, assignment]
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.calls, self.loss = trainer, [], trainer.method.loss.forward
+        trainer.method.loss.forward = self  # type: ignore[method-assign, assignment]
 
     def __call__(
         self,
@@ -65,17 +72,15 @@ class Seen:
 
 
 def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
-    training = engine.Training(small(vectors), tmp_path, quiet=True)
-    momentum, seen = training.momentum, Seen(training)
+    trainer = trainer_of(small(vectors))
+    momentum, seen = trainer.momentum, Seen(trainer)
     assert momentum is not None
-    assert training.method.condition is not None
-    followed = {
-        name: value.detach().clone() for name, value in training.plain_network.named_parameters()
-    }
+    assert trainer.method.condition is not None
+    followed = {name: value.detach().clone() for name, value in trainer.network.named_parameters()}
     kept: list[tuple[int, Tensor]] = []  # row and key, oldest first
     for step in range(30):
-        loss = training.step(step)
-        rows = training.method.sampler.batch(step)
+        loss = trainer.step(step)
+        rows = trainer.method.sampler.batch(step)
         (one, key_of_two, condition, support), (two, key_of_one, again, same) = seen.calls[-2:]
         assert one.requires_grad
         assert two.requires_grad
@@ -85,9 +90,9 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
         if step == 0:
             torch.testing.assert_close(key_of_two, two.detach())
             torch.testing.assert_close(key_of_one, one.detach())
-        assert torch.equal(condition.values, training.method.condition.rows(rows).values)
+        assert torch.equal(condition.values, trainer.method.condition.rows(rows).values)
         options = {
-            "kernel": training.method.kernel,
+            "kernel": trainer.method.kernel,
             "temperature": 0.1,
             "views": "all",
             "support": support,
@@ -106,12 +111,12 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
             assert torch.equal(support[0], torch.stack([key for _, key in others]))
             assert torch.equal(
                 support[1].values,
-                training.method.condition.rows(torch.tensor([row for row, _ in others])).values,
+                trainer.method.condition.rows(torch.tensor([row for row, _ in others])).values,
             )
         else:
             assert support is None
         kept = (kept + list(zip(rows.tolist(), key_of_two, strict=True)))[-50:]
-        for name, value in training.plain_network.named_parameters():
+        for name, value in trainer.network.named_parameters():
             followed[name] = 0.9 * followed[name] + 0.1 * value.detach()
     assert any(len(call[3][0]) < 50 for call in seen.calls[10:]), (
         "some batch should have met itself in the queue"
@@ -122,18 +127,18 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
 
 
 def test_one_way_without_symmetric(vectors: Path, tmp_path: Path) -> None:
-    training = engine.Training(small(vectors, symmetric=False), tmp_path, quiet=True)
-    seen = Seen(training)
+    trainer = trainer_of(small(vectors, symmetric=False))
+    seen = Seen(trainer)
     for step in range(3):
-        training.step(step)
+        trainer.step(step)
     assert len(seen.calls) == 3
 
 
 def test_embeddings_are_their_own_condition(vectors: Path, tmp_path: Path) -> None:
-    training = engine.Training(small(vectors, method="hardneg-cclk"), tmp_path, quiet=True)
-    seen = Seen(training)
+    trainer = trainer_of(small(vectors, method="hardneg-cclk"))
+    seen = Seen(trainer)
     for step in range(3):
-        training.step(step)
+        trainer.step(step)
     assert seen.calls[-1][3][1] is None
 
 
@@ -143,13 +148,11 @@ def test_the_bandwidth_counts_on_the_queue(vectors: Path, tmp_path: Path) -> Non
     """
     scale = {}
     for queue in (0, 150):
-        training = engine.Training(
-            small(vectors, queue=queue, weights="nw", neighbors=4.0), tmp_path, quiet=True
-        )
-        assert training.method.kernel is not None
-        scale[queue] = next(iter(training.method.kernel.state_dict().values()))
+        trainer = trainer_of(small(vectors, queue=queue, weights="nw", neighbors=4.0))
+        assert trainer.method.kernel is not None
+        scale[queue] = next(iter(trainer.method.kernel.state_dict().values()))
     assert scale[150] < 0.5 * scale[0]
-    run = engine.train(
+    run = training.train(
         small(vectors, queue=150, weights="nw", neighbors=4.0), tmp_path / "run", quiet=True
     )
     neighbors = [line["effective_neighbors"] for line in run.metrics()]
@@ -162,25 +165,25 @@ def test_a_queue_goes_on_with_the_run(left: str, vectors: Path, tmp_path: Path) 
     """From a queue half full, and from a full one."""
     settings = small(vectors, steps=12, head="linear-bn")
     whole, cut = (
-        engine.train(settings, tmp_path / "whole", quiet=True),
-        engine.Training(settings, tmp_path / "cut", quiet=True),
+        training.train(settings, tmp_path / "whole", quiet=True),
+        trainer_of(settings),
     )
     (tmp_path / "cut" / "checkpoints").mkdir(parents=True)
     shutil.copy(whole.folder / "settings.json", tmp_path / "cut")
     for step in range(int(left[5:14])):
         cut.step(step)
-    cut._save(step + 1)
-    run = engine.resume(tmp_path / "cut", quiet=True)
+    save_checkpoint(tmp_path / "cut", step + 1, cut.state_dict())
+    run = training.resume(tmp_path / "cut", quiet=True)
     stored = [load_file(folder / "encoder.safetensors") for folder in (whole.folder, run.folder)]
     assert all(torch.equal(value, stored[1][key]) for key, value in stored[0].items())
 
 
 def test_a_checkpoint_without_its_queue_is_refused(vectors: Path, tmp_path: Path) -> None:
-    run = engine.train(small(vectors, queue=0, steps=2), tmp_path / "run", quiet=True)
+    run = training.train(small(vectors, queue=0, steps=2), tmp_path / "run", quiet=True)
     path = run.folder / "settings.json"
     path.write_text(path.read_text().replace('"queue": 0', '"queue": 50'))
     with pytest.raises(ValueError, match="does not fit the settings of its run: 'momentum'"):
-        engine.resume(run.folder, quiet=True)
+        training.resume(run.folder, quiet=True)
 
 
 def test_a_queue_longer_than_the_data_is_refused(vectors: Path, tmp_path: Path) -> None:
@@ -191,4 +194,4 @@ def test_a_queue_longer_than_the_data_is_refused(vectors: Path, tmp_path: Path) 
             r" most 150"
         ),
     ):
-        engine.train(small(vectors, queue=190), tmp_path / "run", quiet=True)
+        training.train(small(vectors, queue=190), tmp_path / "run", quiet=True)

@@ -132,7 +132,7 @@ def test_setting_names_are_unique() -> None:
             {"clusters": "0"},
             (
                 "loss.clusters: input should be greater than or equal to 1, or input should be"
-                " 'outcomes', not 0"
+                " 'values', not 0"
             ),
         ),
         (

@@ -21,7 +21,7 @@ from PIL import Image
 import cclk
 from cclk.cli.main import main
 from cclk.errors import DataError
-from cclk.training import engine
+from cclk.training import train as training
 from cclk.training.settings import load
 
 ROWS = 24
@@ -74,7 +74,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "dataset": str(table), "data_dir": str(folder / "cache"), "dataset_options": {"condition": ["age"], **options},
             "steps": 2, "batch_size": 8, "augmentation": "digits", **encoder,
         }  # fmt: skip
-        engine.train(load(overrides=overrides), folder / name, quiet=True)
+        training.train(load(overrides=overrides), folder / name, quiet=True)
         assert (
             main(
                 [
@@ -202,7 +202,7 @@ def test_vectors_without_names(tmp_path: Path) -> None:
         "batch_size": 8,
         "steps": 1,
     }
-    engine.train(load(overrides=chosen), tmp_path / "run", quiet=True)
+    training.train(load(overrides=chosen), tmp_path / "run", quiet=True)
     encoder = cclk.load(tmp_path / "run")
     expected = encoder.embed(x)
     np.testing.assert_array_equal(
@@ -304,7 +304,7 @@ def test_images_that_are_not_square_are_taken_as_they_are(tmp_path: Path) -> Non
         "augmentation": "none",
     }
     settings = load(overrides=chosen | {"batch_size": 8, "steps": 1})
-    engine.train(settings, tmp_path / "run", quiet=True)
+    training.train(settings, tmp_path / "run", quiet=True)
     encoder = cclk.load(tmp_path / "run")
     np.testing.assert_array_equal(encoder.embed(x), encoder(torch.from_numpy(x)).numpy())
     with pytest.raises(DataError, match=re.escape("pass uint8 images (n, 3, 8, 16)")):

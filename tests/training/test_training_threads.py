@@ -13,8 +13,10 @@ import torch
 from torch import nn
 
 from cclk.cli.start import is_busy, wait_passively
-from cclk.training import engine, threads
+from cclk.training import _process as threads
+from cclk.training import train as training
 from cclk.training.settings import load
+from cclk.training.trainer import Trainer
 
 SHORT = {"steps": 2, "batch_size": 16, "encoder": "lenet5"}
 
@@ -63,18 +65,18 @@ def test_a_resumed_run_computes_with_the_threads_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    original = engine.Training.run
+    original = training._Loop.run
     monkeypatch.setattr(
-        engine.Training,
+        training._Loop,
         "run",
         lambda self: (seen.append(torch.get_num_threads()), original(self))[1],
     )
-    monkeypatch.setattr(engine, "best_threads", lambda *_: 2)
-    engine.train(load(overrides=SHORT), tmp_path / "measured", quiet=True)
-    engine.train(load(overrides={**SHORT, "threads": 3}), tmp_path / "asked", quiet=True)
-    monkeypatch.setattr(engine, "best_threads", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(Trainer, "best_threads", lambda *_: 2)
+    training.train(load(overrides=SHORT), tmp_path / "measured", quiet=True)
+    training.train(load(overrides={**SHORT, "threads": 3}), tmp_path / "asked", quiet=True)
+    monkeypatch.setattr(Trainer, "best_threads", lambda *_: pytest.fail("measured again"))
     for name in ("measured", "asked"):
-        engine.resume(tmp_path / name, quiet=True)
+        training.resume(tmp_path / name, quiet=True)
     assert seen == [2, 3, 2, 3]
     assert torch.get_num_threads() == 1
     assert json.loads((tmp_path / "measured" / "settings.json").read_text())["threads"] == 2

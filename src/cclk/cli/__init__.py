@@ -1,1 +1,1 @@
-"""The command line: `cclk train`, `cclk evaluate`, `cclk report`."""
+"""The command line: one file for each command, named after it."""

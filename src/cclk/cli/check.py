@@ -1,4 +1,4 @@
-"""The command that looks at data before anything is trained on them."""
+"""`cclk check`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from cclk.cli.own_table import Table, table_settings
 from cclk.cli.setting_options import MAIN, SettingOptions
-from cclk.training.settings import load
+from cclk.cli.table_options import TableOptions
 
 _MARKS = {"fine": ("ok", "green"), "warning": ("??", "yellow"), "problem": ("!!", "red")}
 
@@ -19,36 +18,36 @@ _MARKS = {"fine": ("ok", "green"), "warning": ("??", "yellow"), "problem": ("!!"
 def check(
     config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
     *,
-    table: Table | None = None,
+    table: TableOptions | None = None,
     preset: Annotated[
         str | None, Parameter(group=MAIN, help="settings that come with cclk")
     ] = None,
     settings: SettingOptions | None = None,
 ) -> int:
-    """Look at data as `cclk train` would see them: read everything once, and tell what is in
-    them and what is wrong.
+    """Check data as `cclk train` would read them: their content, problems, and the training time.
 
     `cclk check --data people.csv --image path --condition age --label smiling --batch-size 256`
 
-    Rows, images that cannot be read, columns that never change or hardly repeat, rare classes,
-    conditions that are also inputs, how many like samples an anchor has in a batch, and how long
-    training will take. Ends with 0 if all is well, 1 if there is a problem (!!), 2 if the data
-    cannot be read at all.
+    Reports rows, images that cannot be read, columns that never change or hardly repeat, rare
+    classes, conditions that are also inputs, the effective number of neighbors in a batch, and the
+    training time. Exits with 0 if all is well, 1 if there is a problem (!!), 2 if the data cannot
+    be read.
 
-    Any setting of `cclk train` may be given by its name, such as --method, --steps or --batch-size:
+    Takes every setting of `cclk train` by its name, such as --method, --steps or --batch-size:
     `--help-all` lists them.
     """
-    from cclk.training.checkup import examine
+    from cclk.run import complete_settings
+    from cclk.training import check as checking
 
-    given = (settings or SettingOptions()).given()
-    complete = load(
-        config,
-        preset,
-        table_settings(table or Table(), given, chosen=config is not None or preset is not None),
+    complete = complete_settings(
+        (table or TableOptions()).table(),
+        preset=preset,
+        settings=config,
+        overrides=(settings or SettingOptions()).given(),
     )
     console, problems = Console(), 0
-    with console.status("reading everything once"):
-        for finding in examine(complete):
+    with console.status("reading all data"):
+        for finding in checking.check(complete):
             mark, style = _MARKS[finding.level]
             console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
             problems += finding.level == "problem"

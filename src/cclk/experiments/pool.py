@@ -19,7 +19,7 @@ from cclk.experiments import job as jobs
 from cclk.experiments.job import Job
 from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import RunResult
-from cclk.training.signals import noted_signals
+from cclk.training._process import deferred_signals
 
 _GO_ON = "finished runs are kept and the others are saved: the same command goes on"
 
@@ -68,7 +68,7 @@ class Pool:
         told = False
         display.begin(len(waiting))
         with (
-            noted_signals() as interrupted
+            deferred_signals() as interrupted
         ):  # Ctrl-C reaches the workers too, which save their runs
             while (waiting and not interrupted) or under_way:
                 if signal.SIGTERM in interrupted and not told:

@@ -20,10 +20,10 @@ from cclk.data.feature_files import read_features
 from cclk.data.folder import data_folder
 from cclk.errors import DataError
 from cclk.experiments.job import Job
-from cclk.training.engine import total_steps
 from cclk.training.network import Network
-from cclk.training.run import load_dataset
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
+from cclk.training.trainer import total_steps
 
 LIMIT_HOURS = 24.0
 """A grid that takes longer without a GPU has to be confirmed."""

@@ -1,1 +1,1 @@
-"""Training: optimizers, schedule and the loop."""
+"""Training: settings, methods, the `Trainer`, and run folders."""

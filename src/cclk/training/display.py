@@ -1,9 +1,9 @@
-"""What training shows while it works: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of training: a bar on a terminal, a line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.progress import (
@@ -29,7 +29,7 @@ class Display:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[metrics]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -45,17 +45,17 @@ class Display:
         self.progress.stop()
 
     def begin(self, title: str, start: int, data: str) -> None:
-        self._say(data)
+        self._print(data)
         self.title, self.began, self.start = title, time.perf_counter(), start
-        self.task = self.progress.add_task(title, total=self.total, completed=start, told="")
+        self.task = self.progress.add_task(title, total=self.total, completed=start, metrics="")
         if start:
-            self._say(f"{title}: going on from step {start}")
+            self._print(f"{title}: resuming from step {start}")
 
-    def show(self, line: dict[str, Any]) -> None:
-        told = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
+    def show(self, line: Mapping[str, float]) -> None:
+        metrics = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
         if "effective_neighbors" in line:
-            told += f"  neighbors {line['effective_neighbors']:.1f}"
-        self.progress.update(self.task, completed=line["step"], told=told)
+            metrics += f"  neighbors {line['effective_neighbors']:.1f}"
+        self.progress.update(self.task, completed=line["step"], metrics=metrics)
         now = time.perf_counter()
         if not self.console.is_terminal and (
             now - self.last > _LINE_EVERY or line["step"] == self.total
@@ -64,8 +64,10 @@ class Display:
             left = (
                 (now - self.began) / max(line["step"] - self.start, 1) * (self.total - line["step"])
             )
-            self._say(f"{self.title}: step {line['step']}/{self.total}  {told}  {left:.0f} s left")
+            self._print(
+                f"{self.title}: step {line['step']:.0f}/{self.total}  {metrics}  {left:.0f} s left"
+            )
 
-    def _say(self, text: str) -> None:
-        """As it is: categories and file names may have brackets, which would be taken for markup."""
+    def _print(self, text: str) -> None:
+        """Print without markup: names of categories and files may contain brackets."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -22,7 +22,7 @@ from cclk.data.table_file import Table
 from cclk.datasets import DATASETS
 from cclk.datasets import load as load_dataset
 from cclk.errors import DataError, RunError
-from cclk.training.run import Run
+from cclk.training.run_folder import RunFolder
 
 FILES = (".csv", ".parquet", ".npz")
 _INPUT_OPTIONS = ("image", "features", "row_id", "size", "gray")
@@ -81,7 +81,7 @@ Samples = Tensor | StreamedImages | Images
 
 
 def read_samples(
-    run: Run, source: str, data_dir: Path | None = None, row_id: str | None = None
+    run: RunFolder, source: str, data_dir: Path | None = None, row_id: str | None = None
 ) -> tuple[Samples, list[str]]:
     """The samples of a file or dataset, read as the run read its own, and their ids."""
     folder = data_dir or run.settings.data.data_dir

@@ -1,29 +1,18 @@
-"""A trained encoder for use elsewhere: in Python, over new data, and in the formats of other tools."""
+"""The encoder of a finished run, as a module and over new data."""
 
 from __future__ import annotations
 
-import json
 import os
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cclk.errors import RunError
-from cclk.extras import needed_for
-from cclk.files import replace_file, write_tensors
-from cclk.training.run import Run
+from cclk.training.run_folder import RunFolder
 from cclk.training.samples import FILES, Samples, as_samples, read_samples, require_batch
-
-Format = Literal["onnx", "safetensors", "torch"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-_SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "safetensors": ".safetensors", "torch": ".pt2"}
-_AGREES = 1e-5
 
 
 class TrainedEncoder(nn.Module):
@@ -43,7 +32,7 @@ class TrainedEncoder(nn.Module):
         returns: float32 (n, width).
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunFolder) -> None:
         super().__init__()
         network = run.network
         self.inputs, self.encoder = network.inputs, network.encoder
@@ -115,94 +104,6 @@ class TrainedEncoder(nn.Module):
         return noise * self.inputs.spread + self.inputs.mean
 
 
-def load(run: Path | str) -> TrainedEncoder:
+def load(run: str | os.PathLike[str]) -> TrainedEncoder:
     """The encoder of a finished run; its data need not be there any more."""
-    return TrainedEncoder(Run(Path(run)))
-
-
-def export(run: Run, kind: Format, out: Path | None = None) -> Path:
-    """Write the encoder in another tool's format, check that it still gives the same features,
-    and give back the path.
-
-    - "onnx": takes raw samples under the name "x" and gives "features", any number of rows; run by
-      onnxruntime and others.
-    - "safetensors": the weights alone, with the settings as metadata.
-    - "torch": a program of torch.export, opened by `torch.export.load(path).module()` without this
-      package.
-    """
-    if kind not in FORMATS:
-        raise RunError(f"--format is {kind!r}: choose {', '.join(FORMATS)}")
-    path = out or run.folder / f"export{_SUFFIXES[kind]}"
-    if path.suffix != _SUFFIXES[kind]:
-        raise RunError(
-            f"--out {path} does not end in {_SUFFIXES[kind]}, as files of the format {kind} do"
-        )
-    encoder = TrainedEncoder(run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    match kind:
-        case "onnx":
-            _to_onnx(encoder, path)
-        case "torch":
-            _to_torch(encoder, path)
-        case "safetensors":
-            metadata = {
-                "settings": json.dumps(run.settings.model_dump(mode="json")),
-                "shape": json.dumps(encoder.shape),
-            }
-            write_tensors(path, encoder.state_dict(), metadata)
-    return path
-
-
-def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
-    with needed_for("exporting to ONNX", "export"):
-        import onnx  # noqa: F401
-        import onnxruntime  # type: ignore[import-untyped]
-
-    def write(draft: Path) -> None:
-        # Tracing serves plain networks well and needs no compiler; torch would rather be asked to
-        # compile.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                encoder,
-                (encoder.example(),),
-                str(draft),
-                dynamo=False,
-                input_names=["x"],
-                output_names=["features"],
-                dynamic_axes={"x": {0: "n"}, "features": {0: "n"}},
-            )
-        session = onnxruntime.InferenceSession(
-            draft.read_bytes(), providers=["CPUExecutionProvider"]
-        )
-        for rows in (1, 5):
-            samples = encoder.example(rows)
-            _agree(encoder, samples, session.run(None, {"x": samples.numpy()})[0], path)
-
-    replace_file(path, write)
-
-
-def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
-    rows = torch.export.Dim("n", min=1)
-    program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
-
-    def write(draft: Path) -> None:
-        with draft.open("wb") as file:
-            torch.export.save(program, file)
-        samples = encoder.example(5)
-        with draft.open("rb") as file:
-            _agree(encoder, samples, torch.export.load(file).module()(samples).numpy(), path)
-
-    replace_file(path, write)
-
-
-def _agree(encoder: TrainedEncoder, samples: Tensor, found: object, path: Path) -> None:
-    expected = encoder(samples).numpy()
-    difference = float(
-        np.abs(np.asarray(found) - expected).max() / max(1.0, float(np.abs(expected).max()))
-    )
-    if not difference <= _AGREES:
-        raise RunError(
-            f"{path} would not give the features of {encoder.run.name}: they differ by"
-            f" {difference:.1e}; nothing was exported"
-        )
+    return TrainedEncoder(RunFolder(run))

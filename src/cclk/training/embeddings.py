@@ -1,4 +1,4 @@
-"""The files that embeddings are written to."""
+"""Files of embeddings: Parquet, CSV and .npz."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ Floats = npt.NDArray[np.float32]
 
 
 def write_embeddings(path: Path, ids: list[str], width: int, batches: Iterable[Floats]) -> None:
-    """Features beside ids, whole or not at all: `id` and f0, f1, ... as columns, or arrays `ids`
-    and `features` in an .npz file.
+    """Write features with their ids, atomically.
+
+    Args:
+        path: Parquet and CSV files get the columns id, f0, f1, ...; .npz files get the arrays
+            `ids` and `features`.
+        ids: The name of each row.
+        width: The number of features.
+        batches: The features, a batch of rows at a time.
     """
     writers = {".parquet": _parquet, ".csv": _csv, ".npz": _npz}
     if path.suffix not in writers:
-        raise RunError(f"--out {path} must end in {', '.join(writers)}")
+        raise RunError(f"{path} must end in {', '.join(writers)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, lambda draft: writers[path.suffix](draft, _named(ids, batches), width))
 
 
 def _named(ids: list[str], batches: Iterable[Floats]) -> Iterator[tuple[list[str], Floats]]:
-    place = 0
+    start = 0
     for features in batches:
-        yield ids[place : place + len(features)], features
-        place += len(features)
+        yield ids[start : start + len(features)], features
+        start += len(features)
 
 
 def _tables(batches: Iterator[tuple[list[str], Floats]], width: int) -> Iterator[Any]:
@@ -67,9 +73,9 @@ def _each(batches: Iterator[tuple[list[str], Floats]], width: int, opened: Any) 
 
 def _npz(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
     names, features = [], []
-    for some, found in batches:
-        names += some
-        features.append(found)
+    for ids, rows in batches:
+        names += ids
+        features.append(rows)
     with draft.open("wb") as file:
         np.savez(
             file,

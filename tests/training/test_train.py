@@ -23,10 +23,13 @@ from safetensors.torch import load_file
 from cclk.cli.main import main
 from cclk.data.dataset import Split
 from cclk.errors import RunError, SettingsError
-from cclk.training import engine, methods
-from cclk.training.run import Run, load_dataset
+from cclk.training import methods
+from cclk.training import train as training
+from cclk.training.callbacks import Callback, Embed
+from cclk.training.checkpoints import KEPT
+from cclk.training.run_folder import RunFolder, load_dataset
 from cclk.training.settings import METHODS, Settings, load
-from cclk.training.watch import Embed, Watch
+from cclk.training.trainer import Trainer
 
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -67,19 +70,21 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None:
-    run = engine.train(small(vectors, method=method), tmp_path / "run", command="test", quiet=True)
+    run = training.train(
+        small(vectors, method=method), tmp_path / "run", command="test", quiet=True
+    )
     lines = run.metrics()
     assert [line["step"] for line in lines] == [4, 8, 12]
     assert all(np.isfinite(line["loss"]) for line in lines)
     assert ("effective_neighbors" in lines[0]) == (method in ("weaksup-cclk", "fair-cclk"))
-    features, projections = run.embed(run.dataset.test)
+    features, projections = run.embed_split(run.dataset.test)
     assert features.shape == (len(run.dataset.test), 16)
     assert projections.shape == (len(run.dataset.test), 8)
     assert features.isfinite().all()
     assert (run.kernel_state != {}) == (method in ("weaksup-cclk", "fair-cclk"))
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["command"] == "test"
     assert any((tmp_path / "run" / "tensorboard").iterdir())
-    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == engine.KEPT
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == KEPT
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -91,9 +96,9 @@ def test_every_method_trains_with_a_queue(method: str, vectors: Path, tmp_path: 
         symmetric=method != "infonce",
         views="cross" if method == "fair-cclk" else "all",
     )
-    run = engine.train(settings, tmp_path / "run", quiet=True)
+    run = training.train(settings, tmp_path / "run", quiet=True)
     assert all(np.isfinite(line["loss"]) for line in run.metrics())
-    assert run.embed(run.dataset.test)[0].std(dim=0).max() > 0.01
+    assert run.embed_split(run.dataset.test)[0].std(dim=0).max() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -105,12 +110,12 @@ def test_every_method_trains_with_a_queue(method: str, vectors: Path, tmp_path: 
     ],
 )
 def test_other_settings_train(overrides: dict[str, object], vectors: Path, tmp_path: Path) -> None:
-    engine.train(small(vectors, **overrides), tmp_path / "run", quiet=True)
+    training.train(small(vectors, **overrides), tmp_path / "run", quiet=True)
 
 
 def test_a_seed_is_a_run(vectors: Path, tmp_path: Path) -> None:
     first, same, other = (
-        engine.train(small(vectors, seed=seed), tmp_path / name, quiet=True)
+        training.train(small(vectors, seed=seed), tmp_path / name, quiet=True)
         for seed, name in ((3, "a"), (3, "b"), (4, "c"))
     )
     assert all(
@@ -128,7 +133,7 @@ def test_bfloat16_is_for_the_way_through_the_network_only(
     queue: int, vectors: Path, tmp_path: Path
 ) -> None:
     precise, rough = (
-        engine.train(
+        training.train(
             small(vectors, precision=precision, queue=queue), tmp_path / precision, quiet=True
         )
         for precision in ("float32", "bfloat16")
@@ -158,7 +163,7 @@ def test_outcomes_are_clusters(tmp_path: Path) -> None:
     assert len(clusters.unique()) == 6
     rows = dataset.train.condition
     assert torch.equal(clusters[:, None] == clusters, (rows[:, None] == rows).all(dim=2))
-    engine.train(settings, tmp_path / "run", quiet=True)
+    training.train(settings, tmp_path / "run", quiet=True)
 
 
 def test_outcomes_that_never_repeat_are_no_fair_clusters(vectors: Path) -> None:
@@ -194,15 +199,15 @@ def test_a_watch_leaves_no_trace(
     settings = small(vectors, encoder=encoder)
     split = load_dataset(settings).validation
     torch.manual_seed(5)
-    plain = engine.train(settings, tmp_path / "plain", quiet=True)
+    plain = training.train(settings, tmp_path / "plain", quiet=True)
     torch.manual_seed(5)
     np.random.seed(5)
     expected = np.random.get_state()[1][:4].tolist()
-    watched = engine.train(
+    watched = training.train(
         settings,
         tmp_path / "watched",
         quiet=True,
-        watch=Watch(5, lambda embed: measure(embed, split)),
+        callback=Callback(5, lambda embed: measure(embed, split)),
     )
     assert np.random.get_state()[1][:4].tolist() == expected
     assert all(
@@ -216,18 +221,18 @@ def test_a_watch_leaves_no_trace(
         lines[step]["loss"] for step in (4, 8, 12)
     ]
     # The last look is at the weights that are kept, in evaluation mode.
-    assert lines[12]["size"] == float(watched.embed(split)[0].norm())
+    assert lines[12]["size"] == float(watched.embed_split(split)[0].norm())
     assert lines[5]["size"] != lines[10]["size"]
 
 
 def test_a_watch_goes_on_with_the_run(vectors: Path, tmp_path: Path) -> None:
     settings = small(vectors)
     split = load_dataset(settings).validation
-    watch = Watch(3, lambda embed: measure(embed, split))
-    whole = engine.train(settings, tmp_path / "whole", quiet=True, watch=watch)
-    cut = engine.train(settings, tmp_path / "cut", quiet=True, watch=watch)
+    watch = Callback(3, lambda embed: measure(embed, split))
+    whole = training.train(settings, tmp_path / "whole", quiet=True, callback=watch)
+    cut = training.train(settings, tmp_path / "cut", quiet=True, callback=watch)
     sorted((cut.folder / "checkpoints").iterdir())[-1].unlink()  # step 12; 10 is left
-    engine.resume(cut.folder, quiet=True, watch=watch)
+    training.resume(cut.folder, quiet=True, callback=watch)
     shown = [
         [
             {key: line.get(key) for key in ("step", "loss", "size", "projected")}
@@ -240,15 +245,13 @@ def test_a_watch_goes_on_with_the_run(vectors: Path, tmp_path: Path) -> None:
 
 def test_a_watch_is_told_what_is_wrong(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every is 0"):
-        Watch(0, lambda embed: {})
-    with pytest.raises(
-        ValueError, match="the watch measures 'loss', which is in the metrics already"
-    ):
-        engine.train(
+        Callback(0, lambda embed: {})
+    with pytest.raises(ValueError, match="the callback measures .loss., which is logged already"):
+        training.train(
             small(vectors),
             tmp_path / "run",
             quiet=True,
-            watch=Watch(3, lambda embed: {"loss": 0.0}),
+            callback=Callback(3, lambda embed: {"loss": 0.0}),
         )
 
 
@@ -297,7 +300,7 @@ def test_an_interrupted_run_ends_the_same(
 ) -> None:
     steps = 600 if queue else 1000
     settings = small(vectors, steps=steps, log_every=7, checkpoint_every=10, queue=queue)
-    whole = engine.train(settings, tmp_path / "whole", quiet=True)
+    whole = training.train(settings, tmp_path / "whole", quiet=True)
     folder = tmp_path / "cut"
     process = start(vectors, folder, steps, queue)
     deadline = time.time() + 60
@@ -313,30 +316,32 @@ def test_an_interrupted_run_ends_the_same(
         assert process.returncode == -how
     else:
         assert process.returncode == 128 + how
-        assert f"go on with: cclk train --resume --out {folder}" in said
+        assert f"resume with: cclk train --resume --out {folder}" in said
     resume(folder)
     assert all(
         torch.equal(value, weights(folder)[key]) for key, value in weights(whole.folder).items()
     )
-    kept = [{key: line[key] for key in ("step", "loss", "lr")} for line in Run(folder).metrics()]
+    kept = [
+        {key: line[key] for key in ("step", "loss", "lr")} for line in RunFolder(folder).metrics()
+    ]
     assert kept == [{key: line[key] for key in ("step", "loss", "lr")} for line in whole.metrics()]
 
 
 def test_a_finished_run_is_not_overwritten(vectors: Path, tmp_path: Path) -> None:
-    run = engine.train(small(vectors), tmp_path / "run", quiet=True)
-    with pytest.raises(RunError, match="holds a run already: go on with --resume"):
-        engine.train(small(vectors), tmp_path / "run", quiet=True)
+    run = training.train(small(vectors), tmp_path / "run", quiet=True)
+    with pytest.raises(RunError, match="already contains a run: resume it"):
+        training.train(small(vectors), tmp_path / "run", quiet=True)
     before = weights(run.folder)
-    engine.resume(run.folder, quiet=True)  # nothing left to do
+    training.resume(run.folder, quiet=True)  # nothing left to do
     assert all(torch.equal(value, weights(run.folder)[key]) for key, value in before.items())
 
 
 def test_a_rejected_run_leaves_its_folder_free(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown encoder"):
-        engine.train(
+        training.train(
             small(vectors, encoder="vgg", encoder_options={}), tmp_path / "run", quiet=True
         )
-    engine.train(small(vectors), tmp_path / "run", quiet=True)
+    training.train(small(vectors), tmp_path / "run", quiet=True)
 
 
 @pytest.mark.parametrize("how", ["data", "encoder", "first step", "stopped"])
@@ -352,7 +357,7 @@ def test_a_run_that_does_not_begin_leaves_nothing(
         raise ValueError("out of luck")
 
     if how in ("first step", "stopped"):
-        monkeypatch.setattr(engine.Training, "step", fail if how == "first step" else stop)
+        monkeypatch.setattr(Trainer, "step", fail if how == "first step" else stop)
     settings = {
         "data": small(tmp_path / "nowhere.npz"),
         "encoder": small(vectors, encoder="vgg", encoder_options={}),
@@ -363,25 +368,25 @@ def test_a_run_that_does_not_begin_leaves_nothing(
     before = sorted(tmp_path.rglob("*"))
     for folder in (tmp_path / "new" / "deep" / "run", tmp_path / "old", tmp_path / "old" / "run"):
         with pytest.raises((ValueError, KeyboardInterrupt)):
-            engine.train(settings, folder, quiet=True)
+            training.train(settings, folder, quiet=True)
         assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_run_that_has_begun_is_kept(
     vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = engine.Training.step
+    step = Trainer.step
 
-    def fails_later(self: engine.Training, number: int) -> torch.Tensor:
+    def fails_later(self: Trainer, number: int) -> torch.Tensor:
         if number == 2:
             raise ValueError("out of luck")
         return step(self, number)
 
-    monkeypatch.setattr(engine.Training, "step", fails_later)
+    monkeypatch.setattr(Trainer, "step", fails_later)
     with pytest.raises(ValueError, match="out of luck"):
-        engine.train(small(vectors), tmp_path / "run", quiet=True)
+        training.train(small(vectors), tmp_path / "run", quiet=True)
     monkeypatch.undo()
-    engine.resume(tmp_path / "run", quiet=True)
+    training.resume(tmp_path / "run", quiet=True)
 
 
 @pytest.mark.parametrize("method", ["infonce", "hardneg-infonce", "hardneg-cclk"])
@@ -389,7 +394,7 @@ def test_a_run_that_has_begun_is_kept(
 def test_arrays_without_a_condition(method: str, queue: int, vectors: Path, tmp_path: Path) -> None:
     with np.load(vectors) as arrays:
         np.savez(tmp_path / "plain.npz", x=arrays["x"], y=arrays["y"])
-    run = engine.train(
+    run = training.train(
         small(tmp_path / "plain.npz", method=method, queue=queue), tmp_path / "run", quiet=True
     )
     assert run.dataset.columns == ()
@@ -414,7 +419,7 @@ def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
         "weights": "nw",
         "queue": queue,
     }
-    alone = engine.train(load(overrides=chosen), tmp_path / "one", quiet=True)
+    alone = training.train(load(overrides=chosen), tmp_path / "one", quiet=True)
     options = [
         word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)
     ]
@@ -432,14 +437,14 @@ def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
     ]
     subprocess.run(command, env=ONE_THREAD, check=True, timeout=120)
     losses = [
-        [line["loss"] for line in Run(folder).metrics()]
+        [line["loss"] for line in RunFolder(folder).metrics()]
         for folder in (alone.folder, tmp_path / "two")
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
 def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -> None:
-    engine.train(small(vectors, steps=10), tmp_path / "run", quiet=True)
+    training.train(small(vectors, steps=10), tmp_path / "run", quiet=True)
     path = tmp_path / "run" / "settings.json"
     path.write_text(path.read_text().replace('"steps": 10', '"steps": 40'))
     (tmp_path / "run" / "encoder.safetensors").unlink()
@@ -467,21 +472,21 @@ def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -
     assert done.stderr.count("\n") == 1, done.stderr
     assert "could not be written" in done.stderr
     assert sorted((tmp_path / "run" / "checkpoints").iterdir()) == before
-    engine.resume(tmp_path / "run", quiet=True)
-    assert Run(tmp_path / "run").metrics()[-1]["step"] == 40
+    training.resume(tmp_path / "run", quiet=True)
+    assert RunFolder(tmp_path / "run").metrics()[-1]["step"] == 40
 
 
 def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Path) -> None:
-    run = engine.train(small(vectors), tmp_path / "run", quiet=True)
+    run = training.train(small(vectors), tmp_path / "run", quiet=True)
     newest = sorted((run.folder / "checkpoints").iterdir())[-1]
     newest.write_bytes(newest.read_bytes()[:200])
     with pytest.raises(
-        RunError, match=r"is damaged.*delete it to go on from the checkpoint before"
+        RunError, match=r"is damaged.*delete it to resume from the checkpoint before"
     ):
-        engine.resume(run.folder, quiet=True)
+        training.resume(run.folder, quiet=True)
     (run.folder / "encoder.safetensors").write_bytes(b"nothing")
     with pytest.raises(RunError, match=r"encoder\.safetensors is damaged"):
-        _ = Run(run.folder).network
+        _ = RunFolder(run.folder).network
 
 
 @pytest.mark.parametrize(
@@ -501,12 +506,12 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         ),
         (["train", "--sampler", "clusters"], "fair-cclk has none"),
         (["train", "--resume"], "--resume needs --out"),
-        (["train", "--resume", "--out", "nowhere"], "no settings.json in nowhere"),
+        (["train", "--resume", "--out", "nowhere"], "nowhere contains no settings.json"),
         (["train", "--dataset", "colormnist", "--data-dir", "{tmp}/empty"], "mnist"),
-        (["train", "--seed", "1", "--out", "{tmp}/file/run"], "cannot be made"),
-        (["evaluate", "nowhere"], "no settings.json in nowhere"),
+        (["train", "--seed", "1", "--out", "{tmp}/file/run"], "cannot be created"),
+        (["evaluate", "nowhere"], "nowhere contains no settings.json"),
         (["evaluate"], "runs"),
-        (["report", "nowhere"], "no settings.json in nowhere"),
+        (["report", "nowhere"], "nowhere contains no settings.json"),
         (["fly"], "fly"),
         (["demo", "--seeds", "0"], "--seeds is 0"),
         (["train", "--seed", "18446744073709551615"], "seed: input should be less than"),
@@ -557,7 +562,7 @@ def test_settings_by_section_and_name(vectors: Path, tmp_path: Path) -> None:
         )
         == 0
     )
-    settings = Run(tmp_path / "run").settings
+    settings = RunFolder(tmp_path / "run").settings
     assert (
         settings.loss.ridge,
         settings.train.batch_size,
@@ -571,7 +576,7 @@ def test_from_training_to_report(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for method in ("infonce", "fair-cclk"):
-        engine.train(small(vectors, method=method), tmp_path / method, quiet=True)
+        training.train(small(vectors, method=method), tmp_path / method, quiet=True)
     assert main(["evaluate", "infonce", "fair-cclk", "--bootstrap", "50"]) == 0
     found = json.loads((tmp_path / "fair-cclk" / "evaluation.json").read_text())
     for part in ("encoder", "projection"):
@@ -590,17 +595,20 @@ def test_data_that_changed_are_not_taken_for_the_same(vectors: Path, tmp_path: P
     """Rows in another order are split another way: what was trained on would be measured as if
     it were new.
     """
-    run = engine.train(small(vectors), tmp_path / "run", quiet=True)
-    assert Run(run.folder).dataset.train.y.equal(run.dataset.train.y)
+    run = training.train(small(vectors), tmp_path / "run", quiet=True)
+    assert RunFolder(run.folder).dataset.train.y.equal(run.dataset.train.y)
     with np.load(vectors) as stored:
         np.savez(vectors, **{name: values[::-1] for name, values in stored.items()})
-    for look in (lambda: Run(run.folder).dataset, lambda: engine.resume(run.folder, quiet=True)):
-        with pytest.raises(RunError, match=r"table\.npz has changed since .*run was begun"):
+    for look in (
+        lambda: RunFolder(run.folder).dataset,
+        lambda: training.resume(run.folder, quiet=True),
+    ):
+        with pytest.raises(RunError, match=r"table\.npz has changed since .*run was started"):
             look()
     settings = json.loads((run.folder / "settings.json").read_text())
     del settings["data_fingerprint"]  # runs of before there were fingerprints
     (run.folder / "settings.json").write_text(json.dumps(settings))
-    assert len(Run(run.folder).dataset.train)
+    assert len(RunFolder(run.folder).dataset.train)
 
 
 def test_equal_runs_are_equal_files(vectors: Path, tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ take.
 
 from __future__ import annotations
 
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -21,11 +20,11 @@ from cclk.data.streamed import StreamedImages
 from cclk.errors import CclkWarning, DataError
 from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
-from cclk.training.engine import Training
-from cclk.training.run import load_dataset
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings
+from cclk.training.trainer import Trainer
 
-_AT_A_TIME = 256
+_BATCH = 256
 _SHOWN = 5
 _FEW_NEIGHBORS = 1.5
 _UNIQUE = 0.5
@@ -36,14 +35,19 @@ groups.
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was seen."""
+    """One result of a check.
+
+    Attributes:
+        level: How serious it is.
+        text: One sentence.
+    """
 
     level: Literal["fine", "warning", "problem"]
     text: str
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Read everything once and tell what is found, in the order in which it matters."""
+def check(settings: Settings) -> Iterator[Finding]:
+    """Read all data once and yield findings, as they are made."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CclkWarning)
         dataset = load_dataset(settings)
@@ -68,13 +72,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
     if settings.train.batch_size > len(dataset.train):
         yield Finding(
             "problem",
-            f"a batch of {settings.train.batch_size} is larger than the training split: at most"
-            f" --batch-size {len(dataset.train)}",
+            f"a batch of {settings.train.batch_size} is larger than the training split:"
+            f" batch_size must be at most {len(dataset.train)}",
         )
         return
     yield from _neighbors(settings, dataset)
     if not unreadable:
-        yield _duration(settings)
+        yield _duration(settings, dataset)
 
 
 def _splits(dataset: Dataset) -> dict[str, Split]:
@@ -91,8 +95,8 @@ def _images(dataset: Dataset) -> Iterator[Finding]:
     for split in _splits(dataset).values():
         if isinstance(split.x, StreamedImages):
             total += len(split)
-            for start in range(0, len(split), _AT_A_TIME):
-                bad += _unreadable(split.x, range(start, min(start + _AT_A_TIME, len(split))))
+            for start in range(0, len(split), _BATCH):
+                bad += _unreadable(split.x, range(start, min(start + _BATCH, len(split))))
     if bad:
         more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         yield Finding(
@@ -101,10 +105,11 @@ def _images(dataset: Dataset) -> Iterator[Finding]:
         )
     elif total:
         yield Finding("fine", f"all {total:,} images can be read")
-        looked_at = dataset.train.x[torch.arange(min(_AT_A_TIME, len(dataset.train)))]
-        if looked_at.shape[1] == 3 and bool((looked_at == looked_at[:, :1]).all()):
+        sample = dataset.train.x[torch.arange(min(_BATCH, len(dataset.train)))]
+        if sample.shape[1] == 3 and bool((sample == sample[:, :1]).all()):
             yield Finding(
-                "warning", "the images seem to be gray: --gray reads one channel instead of three"
+                "warning",
+                "the images seem to be gray: the option gray reads one channel instead of three",
             )
 
 
@@ -143,24 +148,25 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
         f"from {int(counts[least]):,} rows ({dataset.classes[least]}) to {int(counts[most]):,}"
         f" ({dataset.classes[most]})"
     )
-    told = f"label: {len(counts)} classes, {shares}"
+    text = f"label: {len(counts)} classes, {shares}"
     rare = int(counts[least]) < 10 or int(counts[most]) > 20 * int(counts[least])
     yield Finding(
         "warning" if rare else "fine",
-        told + (": the rare ones will hardly be learned" if rare else ""),
+        text + (": rare classes will hardly be learned" if rare else ""),
     )
 
 
 def _columns(dataset: Dataset) -> Iterator[Finding]:
-    for column, place in placed(dataset.columns):
-        values = dataset.train.condition[:, place]
+    for column, part in placed(dataset.columns):
+        values = dataset.train.condition[:, part]
         distinct = len(torch.unique(values, dim=0))
         if distinct == 1:
             yield Finding("problem", f"condition {column.name} never changes: leave it out")
         elif column.kind == "categorical" and distinct > _UNIQUE * len(values):
-            told = f"condition {column.name} has {distinct:,} categories in {len(values):,} rows"
             yield Finding(
-                "problem", f"{told}: hardly anybody shares one; is it a number, or an id?"
+                "problem",
+                f"condition {column.name} has {distinct:,} categories in {len(values):,} rows, too"
+                " many to share one: is it a number, or an id?",
             )
         elif (
             column.kind == "categorical"
@@ -168,24 +174,21 @@ def _columns(dataset: Dataset) -> Iterator[Finding]:
         ):
             yield Finding(
                 "warning",
-                f"condition {column.name} has categories with a single row, which have nobody to be"
-                " compared with",
+                f"condition {column.name} has categories with a single row, which have no neighbors",
             )
 
 
 def _neighbors(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
-    """How many similar samples an anchor meets in a batch, whether the kernel suits the data,
-    and what would give more neighbors.
-    """
-    found = _examined(settings, dataset)
-    if found is None:
+    """Check the number of neighbors in a batch and the kernel; suggest what adds neighbors."""
+    examined = _examined(settings, dataset)
+    if examined is None:
         return
     size = settings.train.batch_size
-    effective, wrong = found
-    told = f"in a batch of {size} the median anchor has {effective:.1f} effective neighbors"
+    effective, wrong = examined
+    text = f"in a batch of {size} the median anchor has {effective:.1f} effective neighbors"
     if effective >= _FEW_NEIGHBORS:
         # The same judgment as in `cclk.diagnose` and in the first step of training.
-        yield Finding("fine", told) if wrong is None else Finding("warning", wrong)
+        yield Finding("fine", text) if wrong is None else Finding("warning", wrong)
         return
     for larger in (2 * size, 4 * size, 8 * size):
         if larger + settings.train.queue <= len(dataset.train):
@@ -196,14 +199,14 @@ def _neighbors(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
             if better is not None and better[0] >= _FEW_NEIGHBORS:
                 yield Finding(
                     "warning",
-                    f"{told}: --batch-size {larger} would do, or --queue {larger - size} --ema 0.5",
+                    f"{text}: use batch_size {larger}, or queue {larger - size} with ema 0.5",
                 )
                 return
-    yield Finding("warning", f"{told}: fewer condition columns, or --sampler local")
+    yield Finding("warning", f"{text}: use fewer condition columns, or the sampler local")
 
 
 def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] | None:
-    """Effective neighbors of the median anchor, and what is wrong with the kernel, if anything."""
+    """Effective neighbors of the median anchor, and a problem of the kernel, if any."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)
         built = methods.build(settings, dataset)
@@ -219,29 +222,25 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         return float(size.median()), wrong
 
 
-def _duration(settings: Settings, steps: int = 3) -> Finding:
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+def _duration(settings: Settings, dataset: Dataset, steps: int = 3) -> Finding:
+    """The training time, measured by a few steps."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)
-        training = Training(settings, Path(folder), quiet=True)
-        training.step(0)
-        began = time.perf_counter()
-        for step in range(1, 1 + steps):
-            training.step(step % training.total)
-        seconds = (time.perf_counter() - began) / steps
-        training.loader.close()
-    whole = seconds * training.total
-    words = (
-        f"{whole:.0f} seconds"
-        if whole < 120
-        else f"{whole / 60:.0f} minutes"
-        if whole < 7200
-        else f"{whole / 3600:.1f} hours"
-    )
-    network = settings.model.encoder + (
-        f" of width {width}" if (width := settings.model.encoder_options.get("width")) else ""
-    )
+        with closing(Trainer(settings, dataset)) as trainer:
+            trainer.step(0)
+            began = time.perf_counter()
+            for step in range(1, 1 + steps):
+                trainer.step(step % trainer.total)
+            seconds = (time.perf_counter() - began) / steps
+    total = seconds * trainer.total
+    if total < 120:
+        duration = f"{total:.0f} seconds"
+    else:
+        duration = f"{total / 60:.0f} minutes" if total < 7200 else f"{total / 3600:.1f} hours"
+    width = settings.model.encoder_options.get("width")
+    network = settings.model.encoder + (f" of width {width}" if width else "")
     return Finding(
         "fine",
-        f"training {network} will take about {words}: {training.total:,} steps of"
+        f"training {network} will take about {duration}: {trainer.total:,} steps of"
         f" {seconds * 1000:.0f} ms",
     )

@@ -1,4 +1,4 @@
-"""What the commands tell: a line on stderr, so that stdout holds results only."""
+"""Messages of commands, on stderr: stdout is for results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from rich.console import Console
 QUIET = Parameter(negative="", show_default=False, help="print only warnings and errors")
 
 
-def say(text: str, quiet: bool = False) -> None:
-    """Print a line as it is: paths may hold brackets, which are no markup, and are not broken,
-    so that they can be copied.
-    """
+def notify(text: str, quiet: bool = False) -> None:
+    """Print a line without markup or wrapping, so that paths can be copied."""
     if not quiet:
         Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)

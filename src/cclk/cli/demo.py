@@ -1,0 +1,79 @@
+"""`cclk demo`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from cclk.errors import RunError
+
+RUNS: dict[str, tuple[str, dict[str, float]]] = {
+    "untrained": ("digits-infonce", {"steps": 1, "lr": 1e-9}),
+    "digits-infonce": ("digits-infonce", {}),
+    "digits-fair": ("digits-fair", {}),
+}
+"""The runs of the demo: a preset and settings to change."""
+
+
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder of the demo's runs")] = Path("runs/demo"),
+    seeds: Annotated[int, Parameter(help="number of seeds of each method")] = 1,
+) -> None:
+    """Train InfoNCE and Fair-CCLK on colored digits, and show that conditioning removes the color."""
+    if seeds < 1:
+        raise RunError(f"--seeds is {seeds}: it must be at least 1")
+    import cclk
+    from cclk.evaluation.run_evaluation import label_and_condition
+    from cclk.evaluation.table import evaluation_table
+    from cclk.files import replace_text
+    from cclk.report import summarize
+    from cclk.report.run_view import view_run
+    from cclk.run import Run, train
+    from cclk.training._process import keep_freed
+    from cclk.training.run_folder import SETTINGS
+
+    began = time.perf_counter()
+    keep_freed()
+    console = Console()
+    console.print(
+        "Handwritten digits on colored backgrounds. One encoder is trained with InfoNCE, one with"
+        " Fair-CCLK, which should ignore the color, and one is not trained at all. Then probes try"
+        " to read the digit and the color from the features of each.\n"
+    )
+    runs: list[Run] = []
+    evaluations = {}
+    for seed in range(seeds):
+        for name, (preset, changes) in RUNS.items():
+            folder = out / (name if seeds == 1 else f"{name}-seed{seed}")
+            if (folder / SETTINGS).exists():
+                runs.append(Run(folder).resume())
+            else:
+                overrides = {**changes, "seed": seed}
+                runs.append(
+                    train(preset=preset, overrides=overrides, out=folder, command="cclk demo")
+                )
+    for run in runs:
+        evaluations[run.name] = run.evaluate()
+    result = {
+        "command": f"cclk demo --seeds {seeds}",
+        "version": cclk.__version__,
+        "evaluations": {
+            name: [evaluations[run.name].to_json() for run in runs[number :: len(RUNS)]]
+            for number, name in enumerate(RUNS)
+        },
+    }
+    replace_text(out / "demo.json", json.dumps(result, indent=2) + "\n")
+    console.print(evaluation_table(evaluations, label=label_and_condition(runs[0])[0]))
+    page = runs[0].report(out / "report.html", beside=runs[1:])
+    for sentence in summarize([view_run(run) for run in runs]):
+        console.print(f"\n{sentence}", highlight=False, markup=False, soft_wrap=True)
+    seconds = time.perf_counter() - began
+    console.print(
+        f"\n{seconds:.0f} s in all. The report: {page.resolve()}", highlight=False, soft_wrap=True
+    )

@@ -1,0 +1,72 @@
+"""`cclk train`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from cclk.cli.output import QUIET, notify
+from cclk.cli.setting_options import MAIN, SettingOptions
+from cclk.cli.table_options import TableOptions
+from cclk.errors import RunError
+from cclk.training.settings import presets
+
+_PRESET = Parameter(
+    group=MAIN, metavar="NAME", help=f"ready settings [choices: {', '.join(presets())}]"
+)
+_OUT = Parameter(group=MAIN, help="folder of the run [default: runs/METHOD-DATASET-seedSEED]")
+_RESUME = Parameter(group=MAIN, negative="", show_default=False, help="resume the run in --out")
+
+
+def train(
+    config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
+    *,
+    table: TableOptions | None = None,
+    preset: Annotated[str | None, _PRESET] = None,
+    settings: SettingOptions | None = None,
+    out: Annotated[Path | None, _OUT] = None,
+    resume: Annotated[bool, _RESUME] = False,
+    quiet: Annotated[bool, Parameter(group=MAIN), QUIET] = False,
+) -> None:
+    """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
+
+    `cclk train --data people.csv --image path --condition age site --label smiling --method fair-cclk`
+
+    `cclk train --preset digits-fair --seed 1 --out runs/fair-1`
+
+    Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. `cclk train --help-all`
+    lists all settings.
+    """
+    options = (table or TableOptions()).table()
+    overrides = (settings or SettingOptions()).given()
+    if resume:
+        if out is None:
+            raise RunError("--resume needs --out, the folder of the run to resume")
+        changed = [*options.settings(overrides, suit=False), *([config] if config else [])]
+        if changed or preset:
+            raise RunError(f"--resume takes all settings from {out}: remove the other options")
+    elif config is None and preset is None and options.data is None and not overrides:
+        options.settings({}, suit=False)  # a column without a table has its own message
+        raise RunError(
+            "there is nothing to train: pass --data FILE, --dataset NAME, --preset NAME or a"
+            " settings file"
+        )
+    from cclk import run
+    from cclk.training import train as training
+    from cclk.training._process import keep_freed
+
+    keep_freed()
+    if resume and out is not None:
+        trained = training.resume(out, quiet=quiet)
+    else:
+        complete = run.complete_settings(
+            options, preset=preset, settings=config, overrides=overrides
+        )
+        folder = out or run.default_folder(complete)
+        command = shlex.join(["cclk", *sys.argv[1:]])
+        trained = training.train(complete, folder, command=command, quiet=quiet)
+    notify(f"trained: {trained.folder}; evaluate it with: cclk evaluate {trained.folder}", quiet)

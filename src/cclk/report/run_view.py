@@ -1,0 +1,91 @@
+"""What a report shows of a run: its settings, metrics, evaluation, embedding, kernel and images."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+import cclk
+from cclk import augment
+from cclk.errors import CclkWarning
+from cclk.evaluation import read_evaluation
+from cclk.evaluation.run_evaluation import label_and_condition
+from cclk.report import (
+    KernelFigure,
+    RunView,
+    SampleImages,
+    category_names,
+    embed2d,
+    kernel_figure,
+)
+from cclk.training import methods
+from cclk.training.run_folder import RunFolder
+
+_IMAGES = 8
+
+
+def view_run(run: RunFolder) -> RunView:
+    """Collect what a report shows of a run; its evaluation only if it has been evaluated."""
+    dataset = run.dataset
+    categories = category_names(dataset)
+    label, condition = label_and_condition(run)
+    return RunView(
+        name=run.name,
+        settings=run.settings,
+        metrics=run.metrics(),
+        evaluation=read_evaluation(run.folder, condition),
+        version=run.metadata.version or "",
+        command=run.metadata.command or "",
+        data_fingerprint=run.metadata.data_fingerprint or "",
+        embedding=embed2d(
+            run.embed_split(dataset.test)[0],
+            dataset.test.y,
+            dataset.test.condition,
+            classes=dataset.classes,
+            condition_names=dataset.condition_names,
+            categories=categories,
+        ),
+        kernel=_kernel_figure(run, categories),
+        images=_sample_images(run),
+        data=dataset.description,
+        label=label,
+        condition=condition,
+    )
+
+
+def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> KernelFigure | None:
+    method = methods.build(run.settings, run.dataset)
+    if method.kernel is None or method.condition is None:
+        return None
+    method.kernel.load_state_dict(run.kernel_state)
+    rows = method.sampler.batch(0)
+    condition = method.condition.rows(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CclkWarning)
+        weights = cclk.conditional_weights(
+            method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights
+        )
+    return kernel_figure(
+        method.kernel(condition),
+        weights,
+        run.dataset.train.condition[rows],
+        condition_names=run.dataset.condition_names,
+        categories=categories,
+    )
+
+
+def _sample_images(run: RunFolder) -> SampleImages | None:
+    split = run.dataset.train
+    if split.x.dtype != torch.uint8:
+        return None
+    rows = torch.from_numpy(np.linspace(0, len(split) - 1, _IMAGES).astype(int))
+    x, options = split.x[rows], run.settings.augment
+    augmentation = augment.preset(
+        options.augmentation, size=x.shape[-1], channels=x.shape[1], **options.augmentation_options
+    )
+    views = [augmentation(x, torch.Generator().manual_seed(view)).clamp(0, 1) for view in (0, 1)]
+    captions = [run.dataset.classes[int(label)] for label in split.y[rows]]
+    return SampleImages(x, views[0], views[1], captions)

@@ -1,0 +1,269 @@
+"""The library API of the command line: `train` and `check`, and a `Run` with its verbs.
+
+run = cclk.train(data="people.csv", image="path", condition=["age", "site"], label="smiling")
+print(run.evaluate())
+run.report("report.html")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import track
+
+from cclk.errors import RunError
+from cclk.evaluation import Evaluation, read_evaluation
+from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
+from cclk.report import write_report
+from cclk.report.run_view import view_run
+from cclk.training import check as checking
+from cclk.training import train as training
+from cclk.training.check import Finding
+from cclk.training.embeddings import write_embeddings
+from cclk.training.export import Format, export
+from cclk.training.own_table import Missing, OwnTable
+from cclk.training.run_folder import RunFolder
+from cclk.training.samples import read_samples
+from cclk.training.settings import Settings, load
+from cclk.training.trained import TrainedEncoder
+
+PathLike = str | os.PathLike[str]
+
+
+class Run(RunFolder):
+    """A run and what can be done with it.
+
+    Args:
+        folder: The folder of a run, as `cclk.train` and `cclk train` write it.
+
+    Attributes:
+        folder: The folder.
+        settings: All settings of the run.
+        metadata: Version, command, content hash of the data, and number of threads.
+
+    Example:
+        run = cclk.Run("runs/people")
+        run.evaluate().encoder.leakage["age"].linear
+    """
+
+    @cached_property
+    def encoder(self) -> TrainedEncoder:
+        """The trained encoder, in evaluation mode; see `cclk.load`."""
+        return TrainedEncoder(self)
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The last evaluation; None if the run has not been evaluated."""
+        return read_evaluation(self.folder, label_and_condition(self)[1])
+
+    def resume(self, *, quiet: bool = False) -> Run:
+        """Continue training from the newest checkpoint and return the finished run.
+
+        Args:
+            quiet: Whether to show no progress.
+        """
+        return Run(training.resume(self.folder, quiet=quiet).folder)
+
+    def evaluate(self, *, bootstrap: int = 1000, quiet: bool = False) -> Evaluation:
+        """Evaluate on the test split: accuracy of the label and leakage of the condition.
+
+        Also writes RUN/evaluation.json.
+
+        Args:
+            bootstrap: Resamples of the test split for the intervals.
+            quiet: Whether to show no progress.
+        """
+        if bootstrap < 1:
+            raise RunError(f"bootstrap is {bootstrap}: it must be at least 1")
+        return evaluate_run(self, bootstrap, quiet)
+
+    def embed(
+        self,
+        data: PathLike,
+        out: PathLike | None = None,
+        *,
+        data_dir: PathLike | None = None,
+        row_id: str | None = None,
+        batch_size: int = 256,
+        quiet: bool = False,
+    ) -> npt.NDArray[np.float32] | Path:
+        """Embed the samples of a file or dataset; neither label nor condition is needed.
+
+        Args:
+            data: A .csv or .parquet table with the input columns of the run, an .npz file with an
+                array x, or the name of a dataset. `Run.encoder.embed` takes images and arrays.
+            out: The file to write: .parquet, .csv or .npz. By default nothing is written.
+            data_dir: The folder of dataset files.
+            row_id: The column that names each row; by default that of the run, else its number.
+            batch_size: Samples at a time.
+            quiet: Whether to show no progress.
+
+        Returns:
+            float32 (n, width), or the path of the file if one is written.
+        """
+        if batch_size < 1:
+            raise RunError(f"batch_size is {batch_size}: it must be at least 1")
+        folder = None if data_dir is None else Path(data_dir)
+        x, ids = read_samples(self, os.fspath(data), folder, row_id)
+        if tuple(x.shape[1:]) != self.shape:
+            raise RunError(
+                f"samples of {data} have the shape {tuple(x.shape[1:])}, but {self.folder} was"
+                f" trained on {self.shape}"
+            )
+        console = Console(stderr=True, quiet=quiet)
+        batches: Iterable[npt.NDArray[np.float32]] = track(
+            self.encoder.batches(x, batch_size),
+            "embedding",
+            -(-len(x) // batch_size),
+            console=console,
+            disable=quiet or not console.is_terminal,
+        )
+        width = self.encoder.width
+        if out is None:
+            return np.concatenate([np.empty((0, width), np.float32), *batches])
+        write_embeddings(Path(out), ids, width, batches)
+        return Path(out)
+
+    def export(self, format: Format = "onnx", out: PathLike | None = None) -> Path:  # noqa: A002
+        """Write the encoder in the format of other tools, verified to give the same features.
+
+        Args:
+            format: "onnx", "safetensors" or "torch" (a program of `torch.export`).
+            out: The file to write; by default RUN/export.onnx, .safetensors or .pt2.
+        """
+        return export(self.encoder, format, None if out is None else Path(out))
+
+    def report(self, out: PathLike = "report.html", *, beside: Sequence[Run] = ()) -> Path:
+        """Write an HTML page that needs no network, and return its path.
+
+        Args:
+            out: The page to write.
+            beside: Other runs to show on the same page.
+        """
+        path = Path(out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return write_report([view_run(run) for run in (self, *beside)], path)
+
+
+def train(
+    data: PathLike | None = None,
+    *,
+    image: str | None = None,
+    features: Sequence[str] | None = None,
+    condition: Sequence[str] | str | None = None,
+    label: str | None = None,
+    split: str | None = None,
+    row_id: str | None = None,
+    missing: Missing = "error",
+    image_size: int = 32,
+    gray: bool = False,
+    method: str | None = None,
+    dataset: str | None = None,
+    preset: str | None = None,
+    settings: Settings | PathLike | None = None,
+    overrides: Mapping[str, object] | None = None,
+    out: PathLike | None = None,
+    command: str = "",
+    quiet: bool = False,
+) -> Run:
+    """Train an encoder into a run folder: `cclk train` in Python, with the same defaults.
+
+    Args:
+        data: A .csv or .parquet table.
+        image: The column with paths of images, relative to the table.
+        features: Or columns of numbers, by name or by a pattern such as 'sensor_*'.
+        condition: Columns to use, ignore or find hard; a kind or a kernel may follow, such as
+            'site:categorical' or 'age:laplacian'.
+        label: The column that probes predict.
+        split: The column with train, validation or test; by default rows are drawn, 70 : 15 : 15.
+        row_id: The column that names each row; by default its number.
+        missing: What to do with rows that lack a value.
+        image_size: Pixels; images are cropped to a square and resized.
+        gray: Whether to read images in gray.
+        method: What to learn from the condition, such as "fair-cclk".
+        dataset: A dataset by name, instead of `data`.
+        preset: Settings that come with cclk, such as "digits-fair".
+        settings: All settings, or the path of a TOML file with settings.
+        overrides: Any other settings by name, such as {"steps": 500, "lr": 0.1}; docs/reference
+            lists them.
+        out: The folder of the run; by default runs/METHOD-DATASET-seedSEED.
+        command: The command to record in settings.json.
+        quiet: Whether to show no progress.
+
+    Example:
+        run = cclk.train("people.csv", image="path", condition=["age", "site"], label="smiling")
+    """
+    table = OwnTable(
+        data, image, features, condition, label, split, row_id, missing, image_size, gray
+    )
+    complete = complete_settings(table, method, dataset, preset, settings, overrides)
+    folder = default_folder(complete) if out is None else Path(out)
+    return Run(training.train(complete, folder, command=command, quiet=quiet).folder)
+
+
+def check(
+    data: PathLike | None = None,
+    *,
+    image: str | None = None,
+    features: Sequence[str] | None = None,
+    condition: Sequence[str] | str | None = None,
+    label: str | None = None,
+    split: str | None = None,
+    row_id: str | None = None,
+    missing: Missing = "error",
+    image_size: int = 32,
+    gray: bool = False,
+    method: str | None = None,
+    dataset: str | None = None,
+    preset: str | None = None,
+    settings: Settings | PathLike | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> list[Finding]:
+    """Read the data as `train` would, and report what they contain and what is wrong with them.
+
+    Args:
+        data, image, features, condition, label, split, row_id, missing, image_size, gray, method,
+            dataset, preset, settings, overrides: As for `train`.
+
+    Returns:
+        Findings with a `level` ("fine", "warning" or "problem") and a `text`.
+    """
+    table = OwnTable(
+        data, image, features, condition, label, split, row_id, missing, image_size, gray
+    )
+    complete = complete_settings(table, method, dataset, preset, settings, overrides)
+    return list(checking.check(complete))
+
+
+def complete_settings(
+    table: OwnTable,
+    method: str | None = None,
+    dataset: str | None = None,
+    preset: str | None = None,
+    settings: Settings | PathLike | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Settings:
+    """All settings of a run, from the arguments of `train`."""
+    named = {name: value for name, value in (("method", method), ("dataset", dataset)) if value}
+    changes = dict(overrides or {}) | named
+    base = settings is not None or preset is not None
+    if table.data is None and not changes and not base:
+        raise RunError("there is nothing to train: pass data, a dataset, a preset or settings")
+    changes = table.settings(changes, suit=not base)
+    if isinstance(settings, Settings):
+        if preset is not None or changes:
+            raise RunError("pass settings or other arguments that change settings, not both")
+        return settings
+    return load(None if settings is None else Path(settings), preset, changes)
+
+
+def default_folder(settings: Settings) -> Path:
+    """The folder of a run if none is passed: runs/METHOD-DATASET-seedSEED."""
+    name = f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
+    return Path("runs") / name

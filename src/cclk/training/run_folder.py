@@ -1,0 +1,235 @@
+"""A run folder: what it contains, and the trained network in it.
+
+RUN/settings.json         all settings, the command, the version and the content hash of the data
+RUN/metrics.jsonl         one line for each logged step
+RUN/tensorboard/          the same for TensorBoard
+RUN/checkpoints/          step-000000500.ckpt ...: network, optimizer and kernel
+RUN/encoder.safetensors   the trained encoder and head; settings and kernel state as metadata
+RUN/evaluation.json       written by `Run.evaluate`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor
+
+import cclk
+from cclk import datasets
+from cclk.data.dataset import Dataset, Split
+from cclk.data.fingerprint import fingerprint
+from cclk.data.table_file import Table
+from cclk.errors import RunError, SettingsError
+from cclk.files import read_tensors, replace_text, write_tensors
+from cclk.training.metrics import read_metrics
+from cclk.training.network import Network, embed
+from cclk.training.settings import CONDITIONAL, METHODS, Settings, parse
+from cclk.training.trainer import Trainer
+
+SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
+
+
+def load_dataset(settings: Settings) -> Dataset:
+    """The dataset that these settings name."""
+    options = dict(settings.data.dataset_options)
+    if settings.data.holdout is not None:
+        options["holdout"] = settings.data.holdout
+    # The data do not depend on the run's seed: runs with several seeds have the same splits.
+    dataset = datasets.load(
+        settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options
+    )
+    if not dataset.columns and settings.method in CONDITIONAL:
+        path = Path(settings.data.dataset).expanduser()
+        columns = "an array `condition`"
+        if path.suffix != ".npz":
+            columns = f"a condition among {', '.join(Table(path).names[:20])}"
+        others = ", ".join(method for method in METHODS if method not in CONDITIONAL)
+        raise SettingsError(
+            f"{settings.method} needs a condition: add {columns}, or choose a method that needs"
+            f" none ({others})"
+        )
+    return dataset
+
+
+@dataclass(frozen=True)
+class RunMetadata:
+    """What settings.json holds beside the settings.
+
+    Attributes:
+        version: Of cclk.
+        command: The command that started the run; empty if it was started from Python.
+        data_fingerprint: Content hash of the dataset.
+        threads: The number of threads that the run computes with.
+    """
+
+    version: str | None = None
+    command: str | None = None
+    data_fingerprint: str | None = None
+    threads: int | None = None
+
+
+def write_settings(folder: Path, settings: Settings, metadata: RunMetadata) -> None:
+    """Write RUN/settings.json."""
+    content = settings.model_dump(mode="json") | asdict(metadata)
+    replace_text(folder / SETTINGS, json.dumps(content, indent=2) + "\n")
+
+
+def write_encoder(folder: Path, trainer: Trainer) -> None:
+    """Write RUN/encoder.safetensors."""
+    kernel = trainer.method.kernel
+    metadata = {
+        "settings": json.dumps(trainer.settings.model_dump(mode="json")),
+        "kernel": json.dumps(kernel.state_dict() if kernel is not None else {}),
+        "shape": json.dumps(list(trainer.dataset.train.x.shape[1:])),
+        "inputs": json.dumps(trainer.dataset.inputs),
+        "version": cclk.__version__,
+    }
+    write_tensors(folder / ENCODER, trainer.network.state_dict(), metadata)
+
+
+class RunFolder:
+    """A run in its folder.
+
+    Args:
+        folder: The folder of a run that has been started.
+
+    Attributes:
+        folder: The folder.
+        settings: All settings of the run.
+        metadata: Version, command, content hash of the data, and number of threads.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        path = self.folder / SETTINGS
+        try:
+            content = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise RunError(
+                f"{self.folder} contains no {SETTINGS}: is it the folder of a run?"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
+        names = [field.name for field in fields(RunMetadata)]
+        self.metadata = RunMetadata(**{name: content.pop(name, None) for name in names})
+        self.settings = parse(content, str(path))
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.resolve().name
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The dataset of the run.
+
+        If it has changed since training, this is an error: rows would be split in another way, and
+        training rows evaluated as test rows.
+        """
+        dataset = load_dataset(self.settings)
+        if self.metadata.data_fingerprint not in (None, fingerprint(dataset)):
+            raise RunError(
+                f"{self.settings.data.dataset} has changed since {self.folder} was started: training"
+                " rows would be evaluated as test rows; restore the data or train again (embedding"
+                " works with any data)"
+            )
+        return dataset
+
+    @cached_property
+    def _stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        path = self.folder / ENCODER
+        if not path.exists():
+            raise RunError(f"{self.folder} contains no {ENCODER}: it is not finished; resume it")
+        try:
+            return read_tensors(path)
+        except OSError as error:
+            raise RunError(f"{path} is damaged: {error}") from error
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a sample: (c, h, w) or (k,)."""
+        return tuple(json.loads(self._stored[1]["shape"]))
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the input columns, in their order; empty for images and unnamed vectors."""
+        names: list[str] = json.loads(self._stored[1]["inputs"])
+        return names
+
+    @cached_property
+    def network(self) -> Network:
+        """The trained network, in evaluation mode."""
+        network = Network(self.settings, self.shape)
+        try:
+            network.load_state_dict(self._stored[0])
+        except RuntimeError as error:
+            raise RunError(
+                f"{self.folder / ENCODER} does not fit its settings: {str(error).splitlines()[0]}"
+            ) from error
+        return network.eval()
+
+    @property
+    def kernel_state(self) -> dict[str, float]:
+        """The fitted length scales of the kernel."""
+        state: dict[str, float] = json.loads(self._stored[1]["kernel"])
+        return state
+
+    def metrics(self) -> list[dict[str, float]]:
+        """The logged metrics, one dict for each logged step."""
+        return read_metrics(self.folder)
+
+    def embed_split(self, split: Split) -> tuple[Tensor, Tensor]:
+        """Features (n, width) and projections (n, d) of the samples of a split."""
+        return embed(self.network, split)
+
+
+@dataclass(frozen=True)
+class FolderBefore:
+    """The content of a folder before a run, so that a run that cannot start leaves nothing.
+
+    Attributes:
+        folder: The folder.
+        missing: The folder and its parents that do not exist.
+        entries: The names in the folder.
+    """
+
+    folder: Path
+    missing: list[Path]
+    entries: set[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> FolderBefore:
+        """Read the content of a folder."""
+        entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        return cls(folder, missing, entries)
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Delete entries with these names that are new, and new folders that are empty."""
+        for path in (self.folder / name for name in names if name not in self.entries):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.exists():
+                path.unlink()
+        for path in self.missing:
+            with suppress(OSError):  # not empty, or never created
+                path.rmdir()
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder that can be written to."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be created: {error.strerror}; choose another folder"
+        ) from error
+    if not os.access(path, os.W_OK):
+        raise RunError(f"{path} cannot be written to: choose another folder")

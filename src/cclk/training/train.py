@@ -1,0 +1,169 @@
+"""Training into a run folder: `train` starts a run, `resume` continues it from a checkpoint."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import cclk
+from cclk.data.fingerprint import fingerprint
+from cclk.errors import Interrupted, RunError, warn
+from cclk.training import methods
+from cclk.training._process import computing_with, deferred_signals
+from cclk.training.callbacks import Callback
+from cclk.training.checkpoints import (
+    CHECKPOINTS,
+    newest_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
+from cclk.training.display import Display
+from cclk.training.launch import launch
+from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
+from cclk.training.run_folder import (
+    SETTINGS,
+    FolderBefore,
+    RunFolder,
+    RunMetadata,
+    load_dataset,
+    make_folder,
+    write_encoder,
+    write_settings,
+)
+from cclk.training.settings import Settings
+from cclk.training.trainer import Trainer
+
+
+def train(
+    settings: Settings,
+    folder: Path,
+    *,
+    command: str = "",
+    quiet: bool = False,
+    callback: Callback | None = None,
+) -> RunFolder:
+    """Train into a new run folder.
+
+    Args:
+        settings: All settings of the run.
+        folder: The folder to write; it must not contain a run.
+        command: The command to record in settings.json.
+        quiet: Whether to show no progress.
+        callback: A measurement during training.
+    """
+    fabric = launch(settings)
+    first = fabric.global_rank == 0
+    occupied, before = (folder / SETTINGS).exists(), FolderBefore.of(folder)
+    fabric.barrier()  # all processes have read the folder before one writes
+    if occupied:
+        raise RunError(f"{folder} already contains a run: resume it, or choose another folder")
+    loop = None
+    try:
+        make_folder(folder / CHECKPOINTS)
+        dataset = load_dataset(settings)
+        settings, notice = methods.fitting_batch(settings, dataset)
+        if notice and first:
+            warn(notice)
+        loop = _Loop(Trainer(settings, dataset, fabric), folder, quiet, callback)
+        threads = settings.train.threads or loop.trainer.best_threads()
+        if first:
+            metadata = RunMetadata(cclk.__version__, command, fingerprint(dataset), threads)
+            write_settings(folder, settings, metadata)
+        fabric.barrier()
+        with computing_with(threads):
+            loop.run()
+    except BaseException:
+        if first and (loop is None or not loop.begun):
+            before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS))
+        raise
+    return RunFolder(folder)
+
+
+def resume(folder: Path, *, quiet: bool = False, callback: Callback | None = None) -> RunFolder:
+    """Continue a run from its newest checkpoint, or from the start if there is none.
+
+    Args:
+        folder: The folder of a run.
+        quiet: Whether to show no progress.
+        callback: A measurement during training.
+    """
+    run = RunFolder(folder)
+    trainer = Trainer(run.settings, run.dataset, launch(run.settings))
+    with computing_with(run.metadata.threads or torch.get_num_threads()):
+        _Loop(trainer, folder, quiet, callback).run()
+    return RunFolder(folder)
+
+
+class _Loop:
+    """The steps of a run, with its metrics, checkpoints and signals."""
+
+    def __init__(
+        self, trainer: Trainer, folder: Path, quiet: bool, callback: Callback | None
+    ) -> None:
+        self.trainer, self.folder, self.callback = trainer, folder, callback
+        self.first = trainer.fabric.global_rank == 0
+        self.display = Display(trainer.total, quiet or not self.first)
+        self.begun = False
+        """Whether a step has been taken."""
+
+    def run(self) -> None:
+        """Take the steps that are left, and write the encoder."""
+        trainer, every = self.trainer, self.trainer.settings.train
+        start = self._restore()
+        with (
+            deferred_signals() as caught,
+            closing(trainer),
+            self.display,
+            MetricsWriter(self.folder, start, self.first) as metrics,
+        ):
+            title = f"{trainer.settings.method} on {trainer.dataset.name}"
+            self.display.begin(title, start, trainer.dataset.description)
+            clock = Clock(start)
+            for step in range(start, trainer.total):
+                loss = trainer.step(step)
+                done, self.begun = step + 1, True
+                last = done == trainer.total
+                measured = self.callback is not None and self.callback.due(done, trainer.total)
+                if measured or last or done % every.log_every == 0:
+                    speed = round(clock.speed(done) * every.batch_size, 1)
+                    line = trainer.metrics(done, float(loss)) | {"images_per_second": speed}
+                    if measured:
+                        line |= self._measure(line)
+                        clock.restart(done)
+                    metrics.add(line)
+                    self.display.show(line)
+                if done % every.checkpoint_every == 0 or last or caught:
+                    metrics.flush()
+                    if self.first:
+                        save_checkpoint(self.folder, done, trainer.state_dict())
+                if caught and not last:
+                    raise Interrupted(caught[0], done, self.folder)
+        if self.first:
+            write_encoder(self.folder, trainer)
+
+    def _measure(self, line: dict[str, float]) -> dict[str, float]:
+        """The metrics of the callback; one process measures, the others wait in the next step."""
+        if self.callback is None or not self.first:
+            return {}
+        metrics = self.callback(self.trainer.network)
+        for name in metrics.keys() & line.keys():
+            raise ValueError(f"the callback measures {name!r}, which is logged already: rename it")
+        return metrics
+
+    def _restore(self) -> int:
+        """Load the newest checkpoint and return its number of steps."""
+        path = newest_checkpoint(self.folder)
+        if path is None:
+            return 0
+        state: dict[str, Any] = read_checkpoint(path)
+        try:
+            self.trainer.load_state_dict(state)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise RunError(
+                f"{path} does not fit the settings of its run: {str(error).splitlines()[0]}"
+            ) from error
+        step: int = state["step"]
+        return step

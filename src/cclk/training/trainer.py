@@ -1,0 +1,191 @@
+"""Training in memory: `Trainer` takes settings and a dataset, and offers single steps.
+
+Each step is a function of the weights before it and of (seed, step), which determine the rows and
+the augmentation. A checkpoint therefore holds weights, optimizer state and a step number, and a
+resumed run ends in the same weights, bit for bit on a CPU, as one that was not interrupted.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cclk import augment
+from cclk.data.dataset import Dataset
+from cclk.operator.diagnose import neighbors_of
+from cclk.training import _process, methods
+from cclk.training.launch import launch
+from cclk.training.loading import Loader
+from cclk.training.momentum import Momentum
+from cclk.training.network import network_for
+from cclk.training.optim import build_optimizer, learning_rate
+from cclk.training.settings import Settings
+
+_DEFAULT_STEPS = 1175
+"""The paper's number on ColorMNIST."""
+
+
+def total_steps(settings: Settings, steps_per_epoch: int) -> int:
+    """The number of steps of a run, from `train.steps` or `train.epochs`."""
+    if settings.train.epochs is not None:
+        return max(1, round(settings.train.epochs * steps_per_epoch))
+    return settings.train.steps or _DEFAULT_STEPS
+
+
+class Trainer:
+    """Trains a network step by step and writes nothing.
+
+    Args:
+        settings: All settings of the run.
+        dataset: The dataset; its training split is used.
+        fabric: A launched `lightning_fabric.Fabric`; by default one is launched.
+
+    Attributes:
+        network: The network under training.
+        method: Its loss, batch sampler, condition and kernel.
+        total: The number of steps of the run.
+    """
+
+    def __init__(self, settings: Settings, dataset: Dataset, fabric: Any = None) -> None:
+        self.settings, self.dataset = settings, dataset
+        self.fabric = launch(settings) if fabric is None else fabric
+        self.method = methods.build(settings, dataset)
+        self.total = total_steps(settings, self.method.sampler.steps_per_epoch)
+        shape = dataset.train.x.shape[1:]
+        self.augmentation = augment.preset(
+            settings.augment.augmentation,
+            size=shape[-1],
+            channels=shape[0],
+            **settings.augment.augmentation_options,
+        )
+        self.network = network_for(settings, dataset)
+        optim, device = settings.optim, self.fabric.device
+        optimizer = build_optimizer(
+            optim.optimizer,
+            self.network,
+            optim.lr,
+            weight_decay=optim.weight_decay,
+            momentum=optim.momentum,
+        )
+        self.momentum = (
+            Momentum(self.network, self.method, settings, device) if settings.train.queue else None
+        )
+        self._wrapped, self.optimizer = self.fabric.setup(self.network, optimizer)
+        size, world = settings.train.batch_size, self.fabric.world_size
+        bounds = [size * rank // world for rank in range(world + 1)]
+        self._counts = [stop - start for start, stop in pairwise(bounds)]
+        rank = self.fabric.global_rank
+        self._own = slice(bounds[rank], bounds[rank + 1])
+        """The rows of a batch that this process computes."""
+        self.loader = Loader(
+            dataset.train.x, lambda step: self.method.sampler.batch(step)[self._own], self.total
+        )
+
+    def step(self, step: int) -> Tensor:
+        """Load, augment, forward, loss, backward, update. Returns the loss, detached."""
+        self._rows = rows = self.method.sampler.batch(step)
+        x = self._augmentable(self.loader.load(step).to(self.fabric.device))
+        views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
+        projections = self._wrapped(views)
+        condition = None
+        if self.method.condition is not None:
+            condition = self.method.condition.rows(rows[self._own]).to(self.fabric.device)
+        if self.momentum is None:
+            loss = self.method.loss(*projections.chunk(2), condition)
+        else:
+            loss = self.momentum.loss(projections, views, condition, rows, self._counts)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(step)
+        self.optimizer.zero_grad()
+        self.fabric.backward(loss)
+        self.optimizer.step()
+        if self.momentum is not None:
+            self.momentum.follow(self.network)
+        return loss.detach()  # type: ignore[no-any-return]
+
+    def _augmentable(self, x: Tensor) -> Tensor:
+        """Vectors are standardized before augmentation; augmentations of images take bytes."""
+        return x if x.dtype == torch.uint8 else self.network.inputs(x)
+
+    def _view(self, x: Tensor, step: int, view: int, size: int) -> Tensor:
+        key = np.random.SeedSequence(self.settings.seed, spawn_key=(step, view))
+        seed = int(key.generate_state(1, np.uint64)[0]) >> 1
+        generator = torch.Generator().manual_seed(seed)
+        return self.augmentation(x, generator, first=self._own.start, of=size)
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        optim = self.settings.optim
+        return learning_rate(
+            step,
+            self.total,
+            base_lr=optim.lr,
+            batch_size=self.settings.train.batch_size,
+            warmup_steps=round(optim.warmup * self.method.sampler.steps_per_epoch),
+            scale_by_batch=optim.scale_lr,
+        )
+
+    def metrics(self, step: int, loss: float) -> dict[str, float]:
+        """Metrics after `step` steps, the last of which had this loss.
+
+        `effective_neighbors` is that of the median anchor, over the batch and the queue.
+        """
+        line: dict[str, float] = {
+            "step": step,
+            "epoch": round(step / self.method.sampler.steps_per_epoch, 4),
+            "loss": loss,
+            "lr": self.learning_rate(step - 1),
+        }
+        report = getattr(self.method.loss, "report", None)
+        if report is not None:
+            line["floored"] = float(report.floored)
+        if self.method.kernel is not None and self.method.condition is not None:
+            rows, options = self._rows, self.settings.loss
+            if self.momentum is not None:
+                rows = torch.cat([rows, self.momentum.used])
+            neighbors = neighbors_of(
+                self.method.kernel,
+                self.method.condition.rows(rows),
+                options.ridge,
+                options.solver,
+                weights=options.weights,
+                anchors=len(self._rows),
+            )
+            line["effective_neighbors"] = round(float(neighbors.median()), 2)
+        return line
+
+    def best_threads(self) -> int:
+        """The number of threads to train with; processes on one machine keep their share."""
+        if self.fabric.world_size > 1:
+            return torch.get_num_threads()
+        rows = torch.arange(min(_process.SAMPLES, len(self.dataset.train)))
+        x = self._augmentable(self.dataset.train.x[rows])
+        views = self._view(x, 0, 0, len(x)).to(self.fabric.device)
+        return _process.best_threads(self.network, views)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, optimizer and loss (with its kernel), and the queue if there is one."""
+        state = {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.optimizer.state_dict(),
+            "loss": self.method.loss.state_dict(),
+        }
+        if self.momentum is not None:
+            state["momentum"] = self.momentum.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state of `state_dict`."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.optimizer.load_state_dict(state["optimizer"])
+        self.method.loss.load_state_dict(state["loss"])
+        if self.momentum is not None:
+            self.momentum.load_state_dict(state["momentum"])
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        self.loader.close()
