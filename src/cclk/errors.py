@@ -1,5 +1,4 @@
-"""The errors and the warning of this package: one line that says what is wrong, where, and what
-to do.
+"""The errors and the warning of this package: one line that names the problem, its location and the remedy.
 
 All errors are `CclkError`, and so `ValueError`, except `Interrupted` and `Stopped`, which report
 signals.
@@ -13,7 +12,7 @@ from pathlib import Path
 
 
 class CclkError(ValueError):
-    """Base class of the errors that this package raises about data, settings, runs and results."""
+    """Base class of all errors of this package."""
 
 
 class DataError(CclkError):
@@ -52,7 +51,7 @@ class Stopped(Exception):  # noqa: N818 (a signal is not an error)
 
 
 class CclkWarning(UserWarning):
-    """A call that works, but probably not as intended; the message says what to change."""
+    """A call that works, but probably not as intended; the message names what to change."""
 
 
 def warn(message: str) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,30 @@ class Run(RunFolder):
         if bootstrap < 1:
             raise RunError(f"bootstrap is {bootstrap}: it must be at least 1")
         return evaluate_run(self, bootstrap, quiet)
+
+    @overload
+    def embed(
+        self,
+        data: PathLike,
+        out: None = None,
+        *,
+        data_dir: PathLike | None = None,
+        row_id: str | None = None,
+        batch_size: int = 256,
+        quiet: bool = False,
+    ) -> npt.NDArray[np.float32]: ...
+
+    @overload
+    def embed(
+        self,
+        data: PathLike,
+        out: PathLike,
+        *,
+        data_dir: PathLike | None = None,
+        row_id: str | None = None,
+        batch_size: int = 256,
+        quiet: bool = False,
+    ) -> Path: ...
 
     def embed(
         self,

@@ -95,7 +95,9 @@ def _run(arguments: list[str]) -> int:
         arguments = [*arguments, "--help"]
     if "--help-all" in arguments:
         with everything:
-            return _run(["--help" if word == "--help-all" else word for word in arguments])
+            return _run(
+                ["--help" if argument == "--help-all" else argument for argument in arguments]
+            )
     app = build_app(arguments[0] if arguments else "")
     code: int | None = app(
         arguments, exit_on_error=False, print_error=False, result_action="return_value"

@@ -1,6 +1,4 @@
-"""Where `cclk` starts: `--version` and a missing extra are answered before anything that takes
-long is imported.
-"""
+"""Entry point of `cclk`: answers `--version` and reports missing extras before slow imports."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ NEEDED = ("cyclopts", "pydantic", "rich")
 
 
 def main() -> int:
-    """The command line, if what it needs is installed."""
+    """Run the command line, if what it needs is installed."""
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         return 0
@@ -35,15 +33,14 @@ def main() -> int:
 
 
 def is_busy(samples: int = 5) -> bool:
-    """Whether other processes compete for the cores, by how many are running at a few moments."""
+    """Whether other processes compete for the cores, by the number that run at a few moments."""
     try:
         running = []
         for _ in range(samples):
             time.sleep(0.01)
             status = Path("/proc/stat").read_text()
-            running.append(
-                int(status.partition("procs_running ")[2].split()[0]) - 1
-            )  # this process is one of them
+            this_process = 1
+            running.append(int(status.partition("procs_running ")[2].split()[0]) - this_process)
         others = sorted(running)[samples // 2]
     except (OSError, ValueError, IndexError):  # not Linux
         others = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
@@ -55,7 +52,7 @@ def wait_passively() -> None:
 
     On a busy machine a thread that spins takes the core from the one it waits for; on a quiet
     machine spinning is faster. OpenMP reads this when torch is imported, so it has to be set
-    before. What the user has set holds.
+    before. Values that the user has set are kept.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

@@ -1,6 +1,4 @@
-"""A look at data before training: what is in them, what is wrong with them, and how long it will
-take.
-"""
+"""Checks of data before training: their content, problems in them, and the training time."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ _BATCH = 256
 _SHOWN = 5
 _FEW_NEIGHBORS = 1.5
 _UNIQUE = 0.5
-"""A category column with more distinct values than this share of the rows names rows rather than
-groups.
-"""
+"""A categorical column with a larger share of distinct values names rows, not groups."""
 
 
 @dataclass(frozen=True)

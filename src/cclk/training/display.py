@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 _LINE_EVERY = 10.0
-"""Seconds between lines where there is no terminal to draw a bar on."""
+"""Seconds between lines if stderr is not a terminal."""
 
 
 class Display:

@@ -59,8 +59,7 @@ def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
         import onnxruntime  # type: ignore[import-untyped]
 
     def write(draft: Path) -> None:
-        # Tracing serves plain networks well and needs no compiler; torch would rather be asked to
-        # compile.
+        # Tracing needs no compiler; torch warns that it prefers dynamo.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.onnx.export(
@@ -98,13 +97,15 @@ def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
     replace_file(path, write)
 
 
-def _require_agreement(encoder: TrainedEncoder, samples: Tensor, found: object, path: Path) -> None:
+def _require_agreement(
+    encoder: TrainedEncoder, samples: Tensor, features: object, path: Path
+) -> None:
     expected = encoder(samples).numpy()
     difference = float(
-        np.abs(np.asarray(found) - expected).max() / max(1.0, float(np.abs(expected).max()))
+        np.abs(np.asarray(features) - expected).max() / max(1.0, float(np.abs(expected).max()))
     )
     if not difference <= _TOLERANCE:
         raise RunError(
-            f"{path} would not give the features of {encoder.run.name}: they differ by"
+            f"{path} does not give the features of {encoder.run.name}: they differ by"
             f" {difference:.1e}; nothing was exported"
         )

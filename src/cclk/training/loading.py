@@ -1,6 +1,4 @@
-"""The samples of each step; where they are not in memory, those of the next step are read while
-this one computes.
-"""
+"""The samples of each step; image files of the next step are read while this one computes."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ class Loader:
     """Samples by step.
 
     Args:
-        x: all samples.
-        rows: the rows of a step; asked for in the caller's thread.
-        total: no step from this one on is read ahead.
+        x: All samples.
+        rows: Returns the rows of a step; called in the caller's thread.
+        total: The number of steps; nothing beyond is read ahead.
     """
 
     def __init__(
@@ -29,7 +27,7 @@ class Loader:
         self._ahead: dict[int, Future[Tensor]] = {}
 
     def load(self, step: int) -> Tensor:
-        """The samples of this step; what went wrong in reading them ahead is raised here."""
+        """The samples of a step; errors in reading them ahead are raised here."""
         if self._pool is None:
             return self.x[self.rows(step)]
         waiting = self._ahead.pop(step, None) or self._submit(self._pool, step)
@@ -42,6 +40,6 @@ class Loader:
         return pool.submit(self.x.__getitem__, self.rows(step))
 
     def close(self) -> None:
-        """Give up what is being read ahead."""
+        """Stop reading ahead."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

@@ -1,6 +1,4 @@
-"""Samples for a trained encoder: from tables, arrays and dataset names, or from images, paths,
-arrays and data frames in Python.
-"""
+"""Samples for a trained encoder, from files, datasets, images, arrays and data frames."""
 
 from __future__ import annotations
 
@@ -29,10 +27,8 @@ _INPUT_OPTIONS = ("image", "features", "row_id", "size", "gray")
 _CHANNELS = (1, 3, 4)
 
 
-class Images:
-    """Images of any kind and size, prepared when a slice is taken, just as image files are:
-    cropped to a square and resized.
-    """
+class ResizedImages:
+    """Images of any kind and size, cropped to a square and resized when a slice is taken."""
 
     def __init__(self, items: Sequence[Any], size: int, mode: Mode) -> None:
         need_pillow()
@@ -48,21 +44,21 @@ class Images:
             np.stack([self._values(self._items[number], f"image {number}") for number in numbers])
         )
 
-    def _values(self, item: Any, called: str) -> npt.NDArray[np.uint8]:
+    def _values(self, item: Any, name: str) -> npt.NDArray[np.uint8]:
         from PIL.Image import Image, fromarray
 
         if isinstance(item, str | os.PathLike):
             return read_image(os.fspath(item), self._size, self._mode)[0]
         if isinstance(item, Image):
-            return square_image(item, called, self._size, self._mode)
+            return square_image(item, name, self._size, self._mode)
         array = item.detach().cpu().numpy() if isinstance(item, Tensor) else np.asarray(item)
         if array.dtype != np.uint8:
-            raise DataError(f"{called} is {array.dtype}: {_as_bytes(array)}")
+            raise DataError(f"{name} is {array.dtype}: {_as_bytes(array)}")
         return square_image(
-            fromarray(self._channels_last(array, called)), called, self._size, self._mode
+            fromarray(self._channels_last(array, name)), name, self._size, self._mode
         )
 
-    def _channels_last(self, array: npt.NDArray[np.uint8], called: str) -> npt.NDArray[np.uint8]:
+    def _channels_last(self, array: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
         if array.ndim == 3 and array.size:
             first, last = array.shape[0] in _CHANNELS, array.shape[2] in _CHANNELS
             if first and (not last or array.shape == self.shape[1:]):
@@ -72,12 +68,12 @@ class Images:
         elif array.ndim == 2 and array.size:
             return array
         raise DataError(
-            f"{called} has the shape {array.shape}: it must be (h, w), (h, w, c) or (c, h, w) with"
+            f"{name} has the shape {array.shape}: it must be (h, w), (h, w, c) or (c, h, w) with"
             " 1, 3 or 4 channels"
         )
 
 
-Samples = Tensor | StreamedImages | Images
+Samples = Tensor | StreamedImages | ResizedImages
 
 
 def read_samples(
@@ -93,12 +89,10 @@ def read_samples(
         }
         if not options.get("image") and not options.get("features"):
             raise RunError(
-                f"{run.folder} was not trained on a table, so its columns are not known: give an"
+                f"{run.folder} was not trained on a table, so its columns are unknown: pass an"
                 " .npz file with x"
             )
-        if (
-            run.inputs
-        ):  # exactly the columns of the training, in their order, whatever order this file has
+        if run.inputs:  # in the order of training, whatever the order in this file
             options["features"] = run.inputs
         own = options.pop("row_id", None)
         if row_id is None and own is not None and own in Table(Path(source)).names:
@@ -117,13 +111,13 @@ def read_samples(
 
 
 def as_samples(x: object, shape: tuple[int, ...], columns: Sequence[str]) -> Samples:
-    """Samples of the shape that an encoder takes, made of whatever holds them.
+    """Convert images, arrays or data frames to samples of the shape that an encoder takes.
 
     Args:
-        x: images as paths, PIL images or uint8 arrays, or a batch of them; for tables an array (n,
+        x: Images as paths, PIL images or uint8 arrays, or a batch of them; for tables an array (n,
             k) or a data frame.
-        shape: of a sample: (c, h, w) or (k,).
-        columns: the names of the k inputs, where they have names.
+        shape: The shape of a sample: (c, h, w) or (k,).
+        columns: The names of the k inputs, if they have names.
     """
     if isinstance(x, Tensor):
         x = x.detach().cpu().numpy()
@@ -169,7 +163,7 @@ def _images(x: Any, shape: tuple[int, ...]) -> Samples:
     mode: Mode = "RGB" if channels == 3 else "L"
     if all(isinstance(item, str | os.PathLike) for item in items):
         return StreamedImages([os.fspath(item) for item in items], width, mode=mode, keep=False)
-    return Images(items, width, mode)
+    return ResizedImages(items, width, mode)
 
 
 def _vectors(x: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Tensor:
@@ -193,9 +187,7 @@ def _vectors(x: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Tensor:
 
 
 def require_batch(x: object, shape: tuple[int, ...], columns: Sequence[str] = ()) -> None:
-    """Raise an error that says what to do, unless x is a batch of samples of this shape, and of
-    bytes if they are images.
-    """
+    """Raise an error with advice unless x is a batch of this shape, of bytes for images."""
     fits = isinstance(x, Tensor) and tuple(x.shape[1:]) == shape
     if not (isinstance(x, Tensor) and fits and (len(shape) == 1 or x.dtype == torch.uint8)):
         _refuse(x, shape, columns)
@@ -214,29 +206,29 @@ def _refuse(x: object, shape: tuple[int, ...], columns: Sequence[str]) -> NoRetu
     elif len(shape) == 1:
         advice = "pass the columns of the training, in their order"
     elif size == last:
-        advice = "it looks like one image with channels last: use x.permute(2, 0, 1)[None]"
+        advice = "it seems to be one image with channels last: use x.permute(2, 0, 1)[None]"
     elif size[1:] == last:
-        advice = "it looks like images with channels last: use x.permute(0, 3, 1, 2)"
+        advice = "they seem to be images with channels last: use x.permute(0, 3, 1, 2)"
     elif size[1:] == shape:
         advice = _as_bytes(x.detach().cpu().numpy())
     else:
         advice = "call embed, which crops, resizes and converts images"
-    found = f"{str(x.dtype).removeprefix('torch.')} of shape {size}"
-    raise DataError(f"x is {found}, but the encoder takes {_expected(shape, columns)}: {advice}")
+    actual = f"{str(x.dtype).removeprefix('torch.')} of shape {size}"
+    raise DataError(f"x is {actual}, but the encoder takes {_expected(shape, columns)}: {advice}")
 
 
 def _as_bytes(values: npt.NDArray[Any]) -> str:
-    """How images that are not uint8 become so, judged by their range."""
+    """Advice on converting images to uint8, by their range."""
     if values.dtype.kind == "f" and values.size:
         low, high = float(values.min()), float(values.max())
         if low < 0:
             return (
-                f"values from {low:.3g} to {high:.3g} look standardized: pass the uint8 images that"
-                " they were made of"
+                f"values from {low:.3g} to {high:.3g} seem to be standardized: pass the uint8 images"
+                " themselves"
             )
         if high <= 1:
             return (
-                "values in 0..1 look like scaled images: pass uint8 from 0 to 255, that is 255 * x,"
+                "values in 0..1 seem to be scaled images: pass uint8 from 0 to 255, that is 255 * x,"
                 " rounded"
             )
     return "pass uint8 from 0 to 255"

@@ -18,15 +18,15 @@ from cclk.training.samples import FILES, Samples, as_samples, read_samples, requ
 class TrainedEncoder(nn.Module):
     """The encoder of a run, in evaluation mode: raw samples in, features out.
 
-    Called as a module it takes a batch in the very form of the training; `embed` takes samples of
-    other forms and sizes.
+    As a module it takes a batch in the form of training; `embed` takes samples of other forms and
+    sizes.
 
     Attributes:
-        width: of the features.
-        shape: of a sample, (c, h, w) or (k,).
-        columns: the names of the k inputs, in their order, where they have names.
+        width: The number of features.
+        shape: The shape of a sample, (c, h, w) or (k,).
+        columns: The names of the k inputs, in their order; empty if they have none.
 
-    Shapes:
+    Shape:
         x: uint8 images (n, c, h, w) from 0 to 255, or vectors (n, k) in the units of the training
             data.
         returns: float32 (n, width).
@@ -43,7 +43,8 @@ class TrainedEncoder(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # sizes are tensors while ONNX traces them
+        # While ONNX traces, sizes are tensors.
+        if not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             require_batch(x, self.shape, self.columns)
         features: Tensor = self.encoder(self.inputs(x))
         return features
@@ -55,7 +56,7 @@ class TrainedEncoder(nn.Module):
         as the encoder needs. Vectors are standardized by the statistics of the training split.
 
         Args:
-            x: one of
+            x: One of
 
                 - paths of images, PIL images and uint8 arrays of any size, (h, w), (h, w, c) or (c,
                   h, w), in a list;
@@ -65,7 +66,7 @@ class TrainedEncoder(nn.Module):
                 - an array (n, k) of these columns, in their order;
                 - the path of a table, .csv or .parquet, with the input columns of the training, or
                   of an .npz file with an array x.
-            batch_size: how many samples are read and embedded at a time.
+            batch_size: Samples to read and embed at a time.
 
         Returns:
             float32 (n, width), a row for each sample.

@@ -1,0 +1,68 @@
+"""The vocabulary of the code: retired words and British spellings stay out of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "src" / "cclk").rglob("*.py"))
+RETIRED = re.compile(
+    r"(?<![a-z])(told|found|given|chosen|whole|places?|spread|about|looks?|looked|words|says?|said"
+    r"|nobody|everybody|rooms?|pictures?|partners?|outcomes?|anew|is no|are no|goe?s? on|so many"
+    r"|colour\w*|grey\w*|neighbour\w*|behaviour\w*|label?led|learnt"
+    r"|(?:standard|normal|regular|optim|initial|factor|random|summar|recogn)is(?:e|ed|er|ers|es|ing|ation))"
+    r"(?![a-z])"
+)
+ALLOWED = {
+    # Names of Python, torch and other libraries, and of old settings that are still read.
+    "FileNotFoundError", "ModuleNotFoundError", "colours", "grey", "partners", "picture_size", "standardise",
+    "outcomes", "effective_partners", "pictures", "spread",
+    # Seeds of random draws: the data are a function of them.
+    "uniform colour", "palette colour",
+}  # fmt: skip
+PHRASES = re.compile(
+    r"there is no|there are no|about [\d{]|take about|whole numbers?|is no longer|not found|in place|rows? of words|by words"
+)
+"""Plain English in which these words carry their usual meaning."""
+
+
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Identifiers that this package defines, and its string literals."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.Constant(value=str(text)):
+                yield node.lineno, text
+
+
+def retired(text: str) -> list[str]:
+    if text in ALLOWED:
+        return []
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ").lower()
+    return [match[0] for match in RETIRED.finditer(PHRASES.sub("", spaced))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_no_retired_words(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bad = [(line, word) for line, text in names(tree) for word in retired(text)]
+    assert not bad, f"{path.name}: {bad[:20]}"
+
+
+def test_no_two_classes_or_files_of_one_name() -> None:
+    classes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(path.name)
+    assert not {name: where for name, where in classes.items() if len(where) > 1}
