@@ -13,6 +13,7 @@ import torch
 
 import cclk
 from cclk.cli.main import main
+from cclk.cli.setting_options import COMMON
 from cclk.cli.table_options import TableOptions
 from cclk.errors import RunError, SettingsError
 from cclk.training.own_table import OwnTable
@@ -117,5 +118,5 @@ def test_one_set_of_names_and_defaults() -> None:
     for name, item in check.items():
         assert item.default == train[name].default
         assert name not in own or item.default == own[name].default
-    assert {"method", "dataset", "preset"} <= set(check)
+    assert set(COMMON) < set(check), "the settings on the help page of cclk train"
     assert Settings().method == "fair-cclk"

@@ -190,6 +190,15 @@ def train(
     gray: bool = False,
     method: str | None = None,
     dataset: str | None = None,
+    seed: int | None = None,
+    encoder: str | None = None,
+    kernel: str | None = None,
+    temperature: float | None = None,
+    optimizer: str | None = None,
+    lr: float | None = None,
+    batch_size: int | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
@@ -213,9 +222,18 @@ def train(
         gray: Whether to read images in gray.
         method: What to learn from the condition, such as "fair-cclk".
         dataset: A dataset by name, instead of `data`.
+        seed: Of weights, batches and views.
+        encoder: An encoder by name, such as "resnet18", or `package.module:factory`.
+        kernel: The kernel of all condition columns; by default selected for each by its kind.
+        temperature: Cosine similarities are divided by it.
+        optimizer: An optimizer by name, such as "sgd".
+        lr: The base learning rate.
+        batch_size: Samples per step.
+        epochs: Passes over the training split, instead of `steps`.
+        steps: Batches to train on.
         preset: Settings that come with cclk, such as "digits-fair".
         settings: All settings, or the path of a TOML file with settings.
-        overrides: Any other settings by name, such as {"steps": 500, "lr": 0.1}; docs/reference
+        overrides: Any other settings by name, such as {"weights": "nw"}; docs/reference/settings.md
             lists them.
         out: The folder of the run; by default runs/METHOD-DATASET-seedSEED.
         command: The command to record in settings.json.
@@ -227,7 +245,20 @@ def train(
     table = OwnTable(
         data, image, features, condition, label, split, row_id, missing, image_size, gray
     )
-    complete = complete_settings(table, method, dataset, preset, settings, overrides)
+    named = {
+        "method": method,
+        "dataset": dataset,
+        "seed": seed,
+        "encoder": encoder,
+        "kernel": kernel,
+        "temperature": temperature,
+        "optimizer": optimizer,
+        "lr": lr,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "steps": steps,
+    }
+    complete = complete_settings(table, preset, settings, overrides, named)
     folder = default_folder(complete) if out is None else Path(out)
     return Run(training.train(complete, folder, command=command, quiet=quiet).folder)
 
@@ -246,6 +277,15 @@ def check(
     gray: bool = False,
     method: str | None = None,
     dataset: str | None = None,
+    seed: int | None = None,
+    encoder: str | None = None,
+    kernel: str | None = None,
+    temperature: float | None = None,
+    optimizer: str | None = None,
+    lr: float | None = None,
+    batch_size: int | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
@@ -254,7 +294,8 @@ def check(
 
     Args:
         data, image, features, condition, label, split, row_id, missing, image_size, gray, method,
-            dataset, preset, settings, overrides: As for `train`.
+            dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size, epochs, steps,
+            preset, settings, overrides: As for `train`.
 
     Returns:
         Findings with a `level` ("fine", "warning" or "problem") and a `text`.
@@ -262,21 +303,33 @@ def check(
     table = OwnTable(
         data, image, features, condition, label, split, row_id, missing, image_size, gray
     )
-    complete = complete_settings(table, method, dataset, preset, settings, overrides)
+    named = {
+        "method": method,
+        "dataset": dataset,
+        "seed": seed,
+        "encoder": encoder,
+        "kernel": kernel,
+        "temperature": temperature,
+        "optimizer": optimizer,
+        "lr": lr,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "steps": steps,
+    }
+    complete = complete_settings(table, preset, settings, overrides, named)
     return list(checking.check(complete))
 
 
 def complete_settings(
     table: OwnTable,
-    method: str | None = None,
-    dataset: str | None = None,
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
+    named: Mapping[str, object | None] | None = None,
 ) -> Settings:
-    """All settings of a run, from the arguments of `train`."""
-    named = {name: value for name, value in (("method", method), ("dataset", dataset)) if value}
-    changes = dict(overrides or {}) | named
+    """All settings of a run, from the arguments of `train`; None in `named` means the default."""
+    passed = {name: value for name, value in (named or {}).items() if value is not None}
+    changes = {**(overrides or {}), **passed}
     base = settings is not None or preset is not None
     if table.data is None and not changes and not base:
         raise RunError("there is nothing to train: pass data, a dataset, a preset or settings")
