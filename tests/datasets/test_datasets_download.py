@@ -22,7 +22,7 @@ import pytest
 from small_files import cifar_bytes, write_cifar, write_idx_dataset
 
 from cclk import datasets
-from cclk.data import download
+from cclk.datasets import download
 from cclk.datasets.download import SOURCES, Source, ensure
 from cclk.errors import DataError
 

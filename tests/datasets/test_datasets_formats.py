@@ -21,17 +21,6 @@ IMAGES = "train-images-idx3-ubyte"
 LABELS = "train-labels-idx1-ubyte"
 
 
-def test_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("CCLK_DATA", raising=False)
-    assert data_folder() == tmp_path / ".cache" / "cclk"
-    monkeypatch.setenv("CCLK_DATA", "~/mine")
-    assert data_folder() == tmp_path / "mine"
-    assert data_folder(Path("elsewhere")) == Path("elsewhere")
-    monkeypatch.setenv("CCLK_DATA", "")
-    assert data_folder() == tmp_path / ".cache" / "cclk"
-
-
 def test_environment_variable_is_used(monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> None:
     monkeypatch.setenv("CCLK_DATA", str(data_dir))
     assert len(datasets.load("cifar10", holdout=0).train) == 50
