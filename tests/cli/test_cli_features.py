@@ -136,7 +136,7 @@ def test_options_reach_the_encoder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "")
     with np.load(out) as archive:
         assert archive["features"].shape == (420, 4)
-        about = json.loads(str(archive["about"]))
+        about = json.loads(str(archive["metadata"]))
     assert (about["dataset"], about["encoder"], about["encoder_options"]) == (
         "fashion-sample",
         "torch.nn:Flatten",

@@ -80,9 +80,7 @@ def test_separate_arrays(tmp_path: Path) -> None:
     path = save(tmp_path, **more)
     dataset = datasets.load(path)
     assert (rows(dataset.train), rows(dataset.validation)) == (list(range(N)), list(range(20, 30)))
-    with pytest.raises(
-        DataError, match="holdout is 5, but the file has validation rows of its own"
-    ):
+    with pytest.raises(DataError, match="holdout is 5, but the file has validation rows already"):
         datasets.load(path, holdout=5)
 
 
@@ -219,11 +217,11 @@ def nan_at(row: int, column: int) -> Any:
             r"condition_names is <U1 of shape \(1,\); it must be 2 texts",
         ),
         ({"split": np.array(["train"] * (N - 1) + ["tset"])}, r"split\[199\] is 'tset'"),
-        ({"split": np.zeros(N, int)}, "of its 200 rows none are for test"),
+        ({"split": np.zeros(N, int)}, "none of its 200 rows are for test"),
         ({"split": np.zeros(3, int)}, r"x has 200 rows, but split has shape \(3,\)"),
         (
             {"x_val": np.zeros((3, 3))},
-            "no use for the array x_val; parts are named x_validation and x_test",
+            "the array x_val is not used; parts are named x_validation and x_test",
         ),
         ({"x_test": np.zeros((3, 3))}, "the array y_test is missing"),
         (
@@ -256,14 +254,14 @@ def test_mistakes_are_told_in_one_line(
 
 
 def test_files_that_are_no_npz(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.npz is missing"):
+    with pytest.raises(DataError, match=r"nowhere\.npz: there is no such file"):
         datasets.load(str(tmp_path / "nowhere.npz"))
     (tmp_path / "mine.npz").write_bytes(b"no archive")
-    with pytest.raises(DataError, match=r"not an \.npz file, or cut short"):
+    with pytest.raises(DataError, match=r"not an \.npz file, or it is truncated"):
         datasets.load(str(tmp_path / "mine.npz"))
     whole = Path(save(tmp_path)).read_bytes()
     (tmp_path / "mine.npz").write_bytes(whole[:-100])
-    with pytest.raises(DataError, match=r"not an \.npz file, or cut short"):
+    with pytest.raises(DataError, match=r"not an \.npz file, or it is truncated"):
         datasets.load(str(tmp_path / "mine.npz"))
     # One byte of the values flipped: the archive's own checksum tells.
     place = whole.index(b"y.npy") + 400

@@ -124,7 +124,7 @@ def test_an_empty_set_of_attributes_is_not_a_missing_one(tmp_path: Path) -> None
 
 def test_a_set_without_any_attributes(tmp_path: Path) -> None:
     path = people(tmp_path, traits=[";"] * ROWS)
-    with pytest.raises(DataError, match="'traits' has no attributes at all: leave it out"):
+    with pytest.raises(DataError, match="'traits' has no attributes at all: omit it"):
         datasets.load(str(path), features="s_*", condition="traits")
 
 
@@ -136,8 +136,7 @@ def test_a_list_of_words_is_no_embedding(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            r"row 1, column 'traits' holds \['hat'\]: a list must be of numbers; .* words joined"
-            r" by ';'"
+            r"row 1, column 'traits' holds \['hat'\]: a list must consist of numbers; .* joined by ';'"
         ),
     ):
         datasets.load(str(tmp_path / "t.parquet"), features="s_1", condition="traits")
@@ -188,7 +187,7 @@ def test_missing_values_are_counted_dropped_or_filled_in(tmp_path: Path) -> None
     sites[5] = "nan"
     path = str(people(tmp_path, age=ages, site=sites))
     with pytest.raises(
-        DataError, match=r"2 in age, 1 in site \(the first in row 4\); --missing drop"
+        DataError, match=r"2 in age, 1 in site \(the first in row 4\); missing=.drop. drops"
     ):
         datasets.load(path, features="s_*", condition=["age", "site"])
     dropped = datasets.load(path, features="s_*", condition=["age", "site"], missing="drop")
@@ -223,7 +222,7 @@ def test_a_condition_may_be_left_out(tmp_path: Path) -> None:
 def test_a_condition_among_the_inputs_is_said(tmp_path: Path) -> None:
     with pytest.warns(CclkWarning, match="the condition s_1 is also an input"):
         datasets.load(str(people(tmp_path)), features="s_*", condition="s_1")
-    with pytest.warns(CclkWarning, match="smiling is the label and a condition too"):
+    with pytest.warns(CclkWarning, match="smiling is both the label and a condition"):
         datasets.load(str(people(tmp_path)), features="s_*", condition="smiling", label="smiling")
 
 
@@ -245,17 +244,17 @@ WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "bare semicolons": (lambda folder: written(folder, b"age;s_1;traits\n3;4;a;b\n"), NUMBERS, r"Expected 3 columns, got 4.*separated by ';': quote cells that contain one"),
     "thousands": (lambda folder: written(folder, b"age;s_1\n1.234,5;4\n1,5;3\n"), {"features": "s_*", "condition": "age:continuous"}, r"row 1, column 'age' is '1\.234,5': it must be a number with a decimal point"),
     "quoted decimal comma": (lambda folder: people(folder, s_2=['"1,5"'] * 40), NUMBERS, r"row 1, column 's_2' is '1,5': it must be a number with a decimal point"),
-    "no such date": (lambda folder: people(folder, age=replaced(DAYS, 4, "2024-02-30")), NUMBERS, r"row 5, column 'age' is '2024-02-30': it must be a date such as 2024-05-31, .*or ask for age:categorical"),
+    "no such date": (lambda folder: people(folder, age=replaced(DAYS, 4, "2024-02-30")), NUMBERS, r"row 5, column 'age' is '2024-02-30': it must be a date such as 2024-05-31, .*or request age:categorical"),
     "not a date": (lambda folder: people(folder, age=replaced(DAYS, 4, "soon")), {"features": "s_*", "condition": "age:continuous"}, r"row 5, column 'age' is 'soon': it must be a date such as 2024-05-31"),
     "twice the same column": (lambda folder: written(folder, b"age,age,s_1\n1,2,3\n"), NUMBERS, r"several columns named 'age'"),
     "broken parquet": (lambda folder: written(folder, b"PAR1 no", "t.parquet"), NUMBERS, r"cannot be read"),
-    "unknown condition": (people, {"features": "s_*", "condition": "agee"}, r"no column 'agee' \(did you mean 'age'\?\), asked for as --condition"),
-    "unknown input": (people, {"features": "x_*", "condition": "age"}, r"no column 'x_\*', asked for as --features"),
-    "unknown label": (people, NUMBERS | {"label": "mood"}, r"no column 'mood', asked for as --label"),
-    "unknown kind": (people, {"features": "s_*", "condition": "age:rbff"}, r"'rbff' is no kind .* and no kernel"),
-    "no input": (people, {"condition": "age"}, r"either --image COLUMN or --features"),
-    "both inputs": (people, IMAGES | {"features": "s_*"}, r"either --image COLUMN or --features"),
-    "twice the same condition": (people, {"features": "s_*", "condition": ["age", "age"]}, r"condition age is asked for twice"),
+    "unknown condition": (people, {"features": "s_*", "condition": "agee"}, r"no column 'agee' \(did you mean 'age'\?\), requested as a condition"),
+    "unknown input": (people, {"features": "x_*", "condition": "age"}, r"no column 'x_\*', requested as features"),
+    "unknown label": (people, NUMBERS | {"label": "mood"}, r"no column 'mood', requested as the label"),
+    "unknown kind": (people, {"features": "s_*", "condition": "age:rbff"}, r"'rbff' is neither a kind .* nor a kernel"),
+    "no input": (people, {"condition": "age"}, r"either an image column or feature columns"),
+    "both inputs": (people, IMAGES | {"features": "s_*"}, r"either an image column or feature columns"),
+    "twice the same condition": (people, {"features": "s_*", "condition": ["age", "age"]}, r"condition age is requested twice"),
     "text among numbers": (lambda folder: people(folder, s_2=replaced(AGES, 4, "old")), NUMBERS, r"row 5, column 's_2' is 'old'"),
     "text as number": (people, {"features": "s_*", "condition": "site:continuous"}, r"row 1, column 'site' is 'Oslo'"),
     "infinite": (lambda folder: people(folder, age=replaced(AGES, 2, "inf")), NUMBERS, r"row 3, column 'age' is infinite"),
@@ -310,7 +309,7 @@ def test_labels_and_ids_among_the_inputs_are_said(tmp_path: Path) -> None:
         datasets.load(str(people(tmp_path)), features="has_*", condition="age", label="has_hat")
     with pytest.raises(DataError, match="40 distinct decimals: a label is one of a few classes"):
         datasets.load(str(people(tmp_path)), features="s_2", condition="age", label="s_1")
-    with pytest.raises(DataError, match="asked for as --label, is several columns"):
+    with pytest.raises(DataError, match="requested as the label, matches several columns"):
         datasets.load(str(people(tmp_path)), features="s_2", condition="age", label="has_*")
 
 

@@ -53,5 +53,5 @@ def test_held_out_rows_are_the_last_of_the_order() -> None:
 
 @pytest.mark.parametrize("holdout", [-1, 5, 2.0, True])
 def test_a_holdout_leaves_rows_to_train_on(holdout: int) -> None:
-    with pytest.raises(DataError, match="must be a whole number from 0 to 4"):
+    with pytest.raises(DataError, match="must be an integer from 0 to 4"):
         hold_out(np.arange(5), holdout)

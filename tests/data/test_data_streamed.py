@@ -302,7 +302,7 @@ def test_what_is_no_image_is_named(numbered: list[Path], tmp_path: Path, threads
     text.write_text("no image\n")
     with pytest.raises(DataError) as error:
         make([*numbered, text], tmp_path, threads=threads)[torch.arange(41)]
-    assert f"{text} is no image" in one_line(error)
+    assert f"{text} is not an image" in one_line(error)
 
 
 @pytest.mark.parametrize("ending", ["jpg", "png"])
@@ -444,7 +444,7 @@ def test_an_unusable_folder_means_no_cache(
     check_goes_on_without(
         make(numbered, tmp_path, cache_dir=tmp_path / "file" / "cache"),
         decoded,
-        "not kept in .* every image",
+        "not cached in .* every image",
     )
 
 

@@ -112,7 +112,7 @@ def test_size_holdout_and_names(tmp_path: Path) -> None:
     assert dataset.condition_names == ("attribute 1", "attribute 2", "attribute 3")
     assert dataset.train.x[:].shape == (2, 3, 224, 224)
     assert sorted(dataset.validation.y.tolist()) == [0, 1]
-    with pytest.raises(DataError, match="holdout is 4: it must be a whole number from 0 to 3"):
+    with pytest.raises(DataError, match="holdout is 4: it must be an integer from 0 to 3"):
         load(tmp_path, holdout=4)
 
 

@@ -34,7 +34,7 @@ def write(path: Path, dataset: str = "cifar10", **changes: Any) -> Path:
             )
         ),
         "ids": np.concatenate([row_ids("train", train), row_ids("test", test)]),
-        "about": np.array(json.dumps({"dataset": dataset, "encoder": "e", "version": "0"})),
+        "metadata": np.array(json.dumps({"dataset": dataset, "encoder": "e", "version": "0"})),
     }
     kept = {name: value for name, value in (arrays | changes).items() if value is not None}
     np.savez(path, **kept)
@@ -95,7 +95,7 @@ def spoilt(value: float) -> Callable[[], dict[str, Any]]:
     ("change", "message"),
     [
         (lambda: {"ids": None}, "it lacks ids"),
-        (lambda: {"features": None, "about": None}, "it lacks features and about"),
+        (lambda: {"features": None, "metadata": None}, "it lacks features and metadata"),
         (
             lambda: {"features": np.ones((60, 2))},
             "features is float64 of shape (60, 2), not float32 (n, d)",
@@ -119,17 +119,17 @@ def spoilt(value: float) -> Callable[[], dict[str, Any]]:
         ),
         (spoilt(np.nan), "features is NaN or infinite in row 51 (test/00000001), column 1"),
         (spoilt(np.inf), "features is NaN or infinite in row 51 (test/00000001), column 1"),
-        (lambda: {"about": np.array("[]")}, "about does not say for which dataset it was made"),
+        (lambda: {"metadata": np.array("[]")}, "its metadata does not name the dataset"),
         (
-            lambda: {"about": np.array("not json")},
-            "about does not say for which dataset it was made",
+            lambda: {"metadata": np.array("not json")},
+            "its metadata does not name the dataset",
         ),
         (
             lambda: {"features": np.array([{}] * 60)},
-            "it cannot be read (Object arrays cannot be loaded",
+            "features is an array of Python objects",
         ),
         (
-            lambda: {"about": np.array(json.dumps({"dataset": "fashion-mnist"}))},
+            lambda: {"metadata": np.array(json.dumps({"dataset": "fashion-mnist"}))},
             "holds features of fashion-mnist, not of cifar10",
         ),
     ],
@@ -149,27 +149,32 @@ def test_files_that_are_no_npz(data_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            r"there is no file of features .* make it with cclk features DATASET --encoder ENCODER"
-            r" --out .*lists encoders\)$"
+            r"there is no feature file .*: make it with cclk features cifar10 \(.*lists encoders\)$"
         ),
     ):
         datasets.load("cifar10", data_dir=data_dir, features=path)
     path.write_text("features")
-    with pytest.raises(DataError, match=r"it is not an \.npz file, or cut short"):
+    with pytest.raises(DataError, match=r"it is not an \.npz file, or it is truncated"):
         datasets.load("cifar10", data_dir=data_dir, features=path)
     whole = write(path).read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"it is not an \.npz file, or cut short"):
+    with pytest.raises(DataError, match=r"it is not an \.npz file, or it is truncated"):
         datasets.load("cifar10", data_dir=data_dir, features=path)
     write(path)
     content = bytearray(whole)
     content[200] ^= 255  # inside the features: the archive's checksum notices
     path.write_bytes(bytes(content))
-    with pytest.raises(DataError, match="it cannot be read"):
+    with pytest.raises(DataError, match="features is damaged"):
         datasets.load("cifar10", data_dir=data_dir, features=path)
 
 
 def test_a_home_folder_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "f.npz")
-    assert read_features("~/f.npz", "cifar10").about["encoder"] == "e"
+    assert read_features("~/f.npz", "cifar10").metadata["encoder"] == "e"
+
+
+def test_metadata_of_earlier_versions_is_read(tmp_path: Path) -> None:
+    text = np.array(json.dumps({"dataset": "cifar10", "encoder": "older"}))
+    path = write(tmp_path / "f.npz", metadata=None, about=text)
+    assert read_features(path, "cifar10").metadata["encoder"] == "older"

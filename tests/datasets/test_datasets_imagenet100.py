@@ -56,11 +56,11 @@ def features(root: Path, **changes: Any) -> Path:
         ]
         for name in names
     ]
-    about = np.array(json.dumps({"dataset": "imagenet-100", "encoder": "e", "version": "0"}))
+    metadata = np.array(json.dumps({"dataset": "imagenet-100", "encoder": "e", "version": "0"}))
     arrays = {
         "features": np.array(values, np.float32),
         "ids": np.array(names),
-        "about": about,
+        "metadata": metadata,
     } | changes
     path = root.parent / "features.npz"
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
@@ -171,7 +171,7 @@ def rows(root: Path) -> Any:
         ),
         (lambda root: {"ids": None}, "it lacks ids"),
         (
-            lambda root: {"about": np.array('{"dataset": "cifar10"}')},
+            lambda root: {"metadata": np.array('{"dataset": "cifar10"}')},
             "holds features of cifar10, not of imagenet-100",
         ),
     ],
@@ -188,7 +188,7 @@ def test_bad_features_are_named(tmp_path: Path, change: Any, said: str) -> None:
 def test_a_missing_file_of_features(tmp_path: Path) -> None:
     write(tmp_path)
     with pytest.raises(
-        DataError, match=r"there is no file of features .*none\.npz: make it with cclk features"
+        DataError, match=r"there is no feature file .*none\.npz: make it with cclk features"
     ):
         load(tmp_path, features=str(tmp_path / "none.npz"))
 
@@ -240,5 +240,5 @@ def test_a_damaged_image_is_named_when_it_is_read(tmp_path: Path) -> None:
     path = root / "train" / "n01749939" / "n01749939_0.JPEG"
     path.write_text("no image")
     dataset = load(tmp_path)
-    with pytest.raises(DataError, match=f"{path} is no image"):
+    with pytest.raises(DataError, match=f"{path} is not an image"):
         dataset.train.x[torch.arange(12)]

@@ -69,7 +69,7 @@ def test_the_seed_chooses_which_rows_are_held_out(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("holdout", [-1, 60, 2.5, True])
 def test_an_impossible_holdout_is_refused(data_dir: Path, holdout: object) -> None:
-    with pytest.raises(DataError, match=r"holdout is .*: it must be a whole number from 0 to 59"):
+    with pytest.raises(DataError, match=r"holdout is .*: it must be an integer from 0 to 59"):
         small("colormnist", data_dir, holdout=holdout)
 
 

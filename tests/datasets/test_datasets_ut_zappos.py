@@ -268,7 +268,7 @@ def test_a_image_in_two_folders_is_taken_from_that_of_its_kind(tmp_path: Path) -
 
 def test_impossible_options(tmp_path: Path) -> None:
     write(tmp_path)
-    with pytest.raises(DataError, match="holdout is 7: it must be a whole number from 0 to 6"):
+    with pytest.raises(DataError, match="holdout is 7: it must be an integer from 0 to 6"):
         load(tmp_path, holdout=7)
     with pytest.raises(DataError, match="size is 0: it must be"):
         load(tmp_path, size=0)

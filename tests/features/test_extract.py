@@ -38,11 +38,11 @@ def test_rows_are_in_order_under_their_ids(tmp_path: Path, batch_size: int) -> N
         quiet=True,
     )
     with np.load(out, allow_pickle=False) as archive:
-        assert sorted(archive.files) == ["about", "features", "ids"]
+        assert sorted(archive.files) == ["features", "ids", "metadata"]
         features, ids, about = (
             archive["features"],
             archive["ids"],
-            json.loads(str(archive["about"])),
+            json.loads(str(archive["metadata"])),
         )
     assert features.dtype == np.float32
     np.testing.assert_allclose(features, np.stack([np.arange(13), np.ones(13)], axis=1), atol=1e-4)

@@ -1,6 +1,4 @@
-"""Datasets in memory and on disk: splits, tables, images, and the batches that training draws
-from them.
-"""
+"""Datasets in memory and on disk: splits, tables, images, and the batches drawn from them."""
 
 from cclk.data.dataset import Dataset, Split
 

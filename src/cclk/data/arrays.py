@@ -1,14 +1,13 @@
-"""Your own arrays from an .npz file: `numpy.savez("mine.npz", x=..., y=..., condition=...)`.
+"""Datasets from .npz files: `numpy.savez("mine.npz", x=..., y=..., condition=...)`.
 
-    x           uint8 images (n, c, h, w), or vectors (n, k) of any numbers
+    x           uint8 images (n, c, h, w), or vectors (n, k) of numbers
     y           labels (n,): integers or text
-    condition   (n,) or (n, k) numbers, or one column of text; may be left out for methods that need none
+    condition   (n,) or (n, k) numbers, or one column of text; optional for some methods
 
-The file says which rows are for what by an array `split` (n,) of "train", "validation" and "test"
-(or 0, 1, 2), or by arrays of their own: x_test, y_test, condition_test and, if there are any,
-x_validation and so on. Otherwise rows are drawn: 70 % train, 15 % validation, 15 % test, the same
-ones each time. Optional names: `classes`, where y then counts from 0 into them, and
-`condition_names`, one per column. Files are never unpickled.
+Splits are read from an array `split` (n,) of "train", "validation" and "test" (or 0, 1, 2), or from
+separate arrays x_test, y_test, condition_test and, optionally, x_validation and so on. Otherwise
+rows are drawn: 70 % train, 15 % validation, 15 % test. Optional names: `classes`, the names of the
+labels 0, 1, ..., and `condition_names`, one per column. Files are never unpickled.
 """
 
 from __future__ import annotations
@@ -16,18 +15,15 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from cclk.columns import Column, Kind, as_numbers, encode, kind_of
+from cclk.columns import Array, Column, Kind, as_numbers, encode, kind_of
 from cclk.data.dataset import Dataset, Split
 from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.errors import DataError
-
-Array = npt.NDArray[Any]
 
 _PARTS = ("train", "validation", "test")
 _CORE = ("x", "y", "condition")
@@ -40,13 +36,13 @@ def load(
     holdout: int | None = None,
     condition_kind: Literal["auto", "continuous", "categorical"] = "auto",
 ) -> Dataset:
-    """The dataset in an .npz file.
+    """Return the dataset in an .npz file.
 
     Args:
         path: the file.
-        seed: draws the rows of each split, where the file does not name them.
-        holdout: how many training rows to keep for validation, where the file has no validation
-            rows; None: 15 %.
+        seed: seed of the split, if the file does not define it.
+        holdout: number of training rows held out for validation, if the file has no validation
+            rows; None: 15 % of all rows.
         condition_kind: "auto" infers the kind of a single column by the rule of `cclk.columns`;
             several columns are one vector of numbers.
     """
@@ -54,281 +50,234 @@ def load(
         raise DataError(
             f"condition_kind is {condition_kind!r}: choose auto, continuous or categorical"
         )
-    arrays = _Arrays(path)
-    table, own_part = _join(arrays)
-    x = _inputs(arrays, table["x"])
-    y, classes = _labels(arrays, table["y"])
-    condition, columns = _condition(arrays, table["condition"], condition_kind)
-    train, validation, test = _rows(arrays, y, own_part, holdout, seed)
-
-    def split(rows: Rows) -> Split:
-        return Split(
-            torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), torch.from_numpy(condition[rows])
-        )
-
-    shape = " x ".join(map(str, x.shape[1:]))
+    try:
+        if not path.is_file():
+            raise ValueError("there is no such file; it must be an .npz file with arrays x and y")
+        arrays = read_npz(path)
+        table, part = _join(arrays)
+        x = _inputs(table["x"])
+        y, classes = _labels(table["y"], arrays.get("classes"))
+        condition, columns = _condition(table, arrays.get("condition_names"), condition_kind)
+        train, validation, test = _rows(y, arrays.get("split"), part, holdout, seed)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    samples = Split(torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(condition))
+    kind, shape = "images" if x.ndim == 4 else "vectors", " x ".join(map(str, x.shape[1:]))
     return Dataset(
         name=path.stem,
-        train=split(train),
-        validation=split(validation),
-        test=split(test),
+        train=samples.subset(train),
+        validation=samples.subset(validation),
+        test=samples.subset(test),
         classes=classes,
         columns=columns,
-        description=(
-            f"{path.name}: {len(x)} {'images' if x.ndim == 4 else 'vectors'} ({shape}),"
-            f" {len(classes)} labels"
-        )
+        description=f"{path.name}: {len(x)} {kind} ({shape}), {len(classes)} labels"
         + "".join(f", {column.name} is {column.kind}" for column in columns),
     )
 
 
-class _Arrays:
-    """The arrays of the file; every complaint about one names the file."""
+def read_npz(path: Path) -> dict[str, Array]:
+    """Return all arrays of an .npz file.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if not path.is_file():
-            raise DataError(
-                f"{path} is missing: give the path of an .npz file with arrays x, y and condition"
-            )
-        try:
-            if not zipfile.is_zipfile(path):
-                raise self.error(
-                    "it is not an .npz file, or cut short; write it with numpy.savez(path, x=...,"
-                    " y=..., condition=...)"
-                )
-            with np.load(path, allow_pickle=False) as archive:
-                self._arrays = {name: self._read(archive, name) for name in archive.files}
-        except (OSError, zipfile.BadZipFile) as error:
-            raise self.error(f"it cannot be read ({error})") from error
-        for name in self._arrays:
-            core, _, part = name.partition("_")
-            if core in _CORE and part not in ("", "names", "validation", "test"):
-                raise self.error(
-                    f"there is no use for the array {name}; parts are named {core}_validation and"
-                    f" {core}_test"
-                )
+    Args:
+        path: the file.
 
-    def _read(self, archive: Any, name: str) -> Array:
-        try:
-            array: Array = archive[name]
-        except (ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            if "pickle" in str(error):
-                raise self.error(
-                    f"{name} is an array of Python objects; store it as plain numbers or text of"
-                    " one dtype"
-                ) from error
-            raise self.error(f"{name} is damaged ({error})") from error
-        if not isinstance(array, np.ndarray):
-            raise self.error(f"{name} is no array")
-        return array
-
-    def error(self, what: str) -> DataError:
-        return DataError(f"{self.path}: {what}")
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._arrays:
-            raise self.error(
-                f"the array {name} is missing; the file holds"
-                f" {', '.join(self._arrays) or 'nothing'}"
-            )
-        return self._arrays[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
+    Raises:
+        ValueError: if the file or one of its arrays is damaged; the message does not name the file.
+    """
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not an .npz file, or it is truncated")
+        with np.load(path, allow_pickle=False) as archive:
+            arrays: dict[str, Array] = {}
+            for name in archive.files:
+                try:
+                    arrays[name] = archive[name]
+                except (ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+                    if "pickle" in str(error):
+                        raise ValueError(
+                            f"{name} is an array of Python objects; store it as numbers or text of"
+                            " one dtype"
+                        ) from error
+                    raise ValueError(f"{name} is damaged ({error})") from error
+                if not isinstance(arrays[name], np.ndarray):
+                    raise ValueError(f"{name} is not an array")
+            return arrays
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"it cannot be read ({error})") from error
 
 
-def _join(arrays: _Arrays) -> tuple[dict[str, Array], Rows]:
-    """All rows of x, y and condition, and which part of the file each came from: 0 plain, 1
+def _join(arrays: dict[str, Array]) -> tuple[dict[str, Array], Rows]:
+    """Concatenate the parts of x, y and condition; also return the part of each row: 0 plain, 1
     validation, 2 test.
     """
-    parts = {0: ""} | {
+    for name in arrays:
+        core, _, part = name.partition("_")
+        if core in _CORE and part not in ("", "names", "validation", "test"):
+            raise ValueError(
+                f"the array {name} is not used; parts are named {core}_validation and {core}_test"
+            )
+    suffixes = {0: ""} | {
         number: f"_{part}"
         for number, part in enumerate(_PARTS)
         if any(f"{core}_{part}" in arrays for core in _CORE)
     }
+    conditional = any(f"condition{suffix}" in arrays for suffix in suffixes.values())
+    cores = _CORE if conditional else _CORE[:2]
+    for name in [core + suffix for core in cores for suffix in suffixes.values()]:
+        if name not in arrays:
+            raise ValueError(
+                f"the array {name} is missing; the file holds {', '.join(arrays) or 'nothing'}"
+            )
+        if arrays[name].ndim == 0:
+            raise ValueError(f"{name} is a single value; it must have one row per sample")
+    lengths = [len(arrays[f"x{suffix}"]) for suffix in suffixes.values()]
+    if lengths[0] == 0:
+        raise ValueError("x has no rows")
     table: dict[str, Array] = {}
-    without = not any(f"condition{suffix}" in arrays for suffix in parts.values())
-    for core in _CORE[:2] if without else _CORE:
-        pieces = [arrays[core + suffix] for suffix in parts.values()]
-        for suffix, piece in zip(parts.values(), pieces, strict=True):
-            if piece.ndim == 0:
-                raise arrays.error(f"{core}{suffix} is a single value; it needs one row per sample")
-            length = len(arrays[f"x{suffix}"])
+    for core in cores:
+        pieces = [arrays[core + suffix] for suffix in suffixes.values()]
+        first = pieces[0]
+        for suffix, piece, length in zip(suffixes.values(), pieces, lengths, strict=True):
             if len(piece) != length:
-                raise arrays.error(
+                raise ValueError(
                     f"x{suffix} has {length} rows, but {core}{suffix} has {len(piece)}"
                 )
-            if piece.shape[1:] != pieces[0].shape[1:]:
-                raise arrays.error(
+            if piece.shape[1:] != first.shape[1:]:
+                raise ValueError(
                     f"rows of {core}{suffix} have shape {piece.shape[1:]}, but those of {core} have"
-                    f" {pieces[0].shape[1:]}"
+                    f" {first.shape[1:]}"
                 )
-            if (
-                len(piece)
-                and len(pieces[0])
-                and (piece.dtype.kind in "US") != (pieces[0].dtype.kind in "US")
-            ):
-                raise arrays.error(
-                    f"{core}{suffix} is {piece.dtype}, but {core} is {pieces[0].dtype}"
-                )
+            if len(piece) and (piece.dtype.kind in "US") != (first.dtype.kind in "US"):
+                raise ValueError(f"{core}{suffix} is {piece.dtype}, but {core} is {first.dtype}")
         table[core] = np.concatenate(pieces)
-    lengths = [len(arrays[f"x{suffix}"]) for suffix in parts.values()]
-    if lengths[0] == 0:
-        raise arrays.error("x has no rows")
-    if without:
-        table["condition"] = np.empty((sum(lengths), 0), np.float32)
-    return table, np.repeat(np.array(list(parts), dtype=np.int64), lengths)
+    return table, np.repeat(np.array(list(suffixes), dtype=np.int64), lengths)
 
 
-def _inputs(arrays: _Arrays, x: Array) -> Array:
+def _inputs(x: Array) -> Array:
     if x.ndim == 4:
         if x.dtype != np.uint8:
-            raise arrays.error(f"x holds images of dtype {x.dtype}; store them as uint8, 0 to 255")
+            raise ValueError(f"x holds images of dtype {x.dtype}; store them as uint8, 0 to 255")
         if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-            raise arrays.error(
-                f"x has shape {x.shape}, channels last; store x.transpose(0, 3, 1, 2)"
-            )
+            raise ValueError(f"x has shape {x.shape}, channels last; store x.transpose(0, 3, 1, 2)")
         return x
     if x.ndim != 2 or x.shape[1] == 0 or x.dtype.kind not in "biuf":
-        raise arrays.error(
+        raise ValueError(
             f"x is {x.dtype} of shape {x.shape}; it must be uint8 images (n, c, h, w) or numbers"
             " (n, k)"
         )
-    return _finite(arrays, x, "x")
+    return _finite(x, "x")
 
 
-def _labels(arrays: _Arrays, y: Array) -> tuple[Array, tuple[str, ...]]:
-    if y.ndim != 1 or y.dtype.kind not in "biuUS":
-        raise arrays.error(
-            f"y is {y.dtype} of shape {y.shape}; it must be labels (n,), integers or text"
-        )
-    if "classes" not in arrays:
-        values, codes = np.unique(y, return_inverse=True)
-        return codes.astype(np.int64), _texts(values)
-    classes = arrays["classes"]
-    if classes.ndim != 1 or classes.dtype.kind not in "biuUS":
-        raise arrays.error(
-            f"classes is {classes.dtype} of shape {classes.shape}; it must be a list of names"
-        )
-    if y.dtype.kind in "US" or y.min() < 0 or y.max() >= len(classes):
-        raise arrays.error(
+def _labels(y: Array, classes: Array | None) -> tuple[Array, tuple[str, ...]]:
+    for name, values, expected in (
+        ("y", y, "labels (n,), integers or text"),
+        ("classes", y if classes is None else classes, "a list of names"),
+    ):
+        if values.ndim != 1 or values.dtype.kind not in "biuUS":
+            raise ValueError(
+                f"{name} is {values.dtype} of shape {values.shape}; it must be {expected}"
+            )
+    if classes is None:
+        classes, y = np.unique(y, return_inverse=True)
+    elif y.dtype.kind in "US" or y.min() < 0 or y.max() >= len(classes):
+        raise ValueError(
             f"y must be integers from 0 to {len(classes) - 1}, since classes has {len(classes)}"
             " names"
         )
     return y.astype(np.int64), _texts(classes)
 
 
-def _condition(arrays: _Arrays, condition: Array, wanted: str) -> tuple[Array, tuple[Column, ...]]:
-    if condition.shape[1:] == (0,) and "condition" not in arrays:
-        return condition, ()
+def _condition(
+    table: dict[str, Array], own_names: Array | None, requested: str
+) -> tuple[Array, tuple[Column, ...]]:
+    if "condition" not in table:
+        return np.empty((len(table["x"]), 0), np.float32), ()
+    condition = table["condition"]
     if condition.ndim not in (1, 2) or condition.dtype.kind not in "biufUSM" or condition.size == 0:
-        raise arrays.error(
+        raise ValueError(
             f"condition is {condition.dtype} of shape {condition.shape}; it must be numbers (n,) or"
             " (n, k), or text (n,)"
         )
-    columns = condition.reshape(len(condition), -1)
-    width = columns.shape[1]
+    values = condition.reshape(len(condition), -1)
+    width = values.shape[1]
     if condition.dtype.kind in "US" and width > 1:
-        raise arrays.error("condition is text; that is for one categorical column only")
-    if wanted == "categorical" and width > 1:
-        raise arrays.error(
-            f"condition has {width} columns; a categorical condition is a single one"
-        )
-    names = _condition_names(arrays, width)
+        raise ValueError("condition is text; that is for one categorical column only")
+    if requested == "categorical" and width > 1:
+        raise ValueError(f"condition has {width} columns; a categorical condition is a single one")
+    names = ("condition",) if width == 1 else tuple(f"condition {n}" for n in range(width))
+    if own_names is not None:
+        if own_names.shape != (width,) or own_names.dtype.kind not in "US":
+            raise ValueError(
+                f"condition_names is {own_names.dtype} of shape {own_names.shape}; it must be"
+                f" {width} texts, one per column"
+            )
+        names = _texts(own_names)
     if width > 1:
-        return _finite(arrays, columns, "condition"), (
-            Column("condition", width=width, categories=names),
-        )
-    cells = columns[:, 0]
+        column = Column("condition", width=width, categories=names)
+        return _finite(values, "condition"), (column,)
+    cells = values[:, 0]
     kind: Kind = "categorical"
-    if wanted != "categorical":
-        try:
-            numbers = as_numbers(cells, "condition", read_text=True)
-        except ValueError as error:
-            raise arrays.error(str(error)) from error
-        if wanted == "continuous" and numbers.dtype == object:
-            raise arrays.error("condition is text; that is for one categorical column only")
-        kind = kind_of(numbers) if wanted == "auto" else "continuous"
+    if requested != "categorical":
+        numbers = as_numbers(cells, "condition", read_text=True)
+        if requested == "continuous" and numbers.dtype == object:
+            raise ValueError("condition is text; that is for one categorical column only")
+        kind = kind_of(numbers) if requested == "auto" else "continuous"
         cells = cells if kind == "categorical" else numbers
-    table, column = encode(cells, kind, names[0])
-    return _finite(arrays, table, "condition"), (column,)
+    codes, column = encode(cells, kind, names[0])
+    return _finite(codes, "condition"), (column,)
 
 
 def _rows(
-    arrays: _Arrays, y: Array, own_part: Rows, holdout: int | None, seed: int
+    y: Array, split: Array | None, part: Rows, holdout: int | None, seed: int
 ) -> tuple[Rows, Rows, Rows]:
-    if "split" in arrays:
-        if own_part.any():
-            raise arrays.error(
-                "it has both an array split and arrays such as x_test; keep one of them"
-            )
-        part, share = _parts(arrays, arrays["split"], len(y)), 0.15
-    elif own_part.any():
-        part, share = own_part, 0.15
-    else:
-        part, share = np.zeros(len(y), np.int64), 0.15 / 0.85
+    share = 0.15
+    if split is not None:
+        if part.any():
+            raise ValueError("it has both an array split and arrays such as x_test; keep one")
+        part = _parts(split, len(y))
+    elif not part.any():
+        share = 0.15 / 0.85
         part[stratified_order(y, seed)[len(y) - round(0.15 * len(y)) :]] = 2
     train, validation, test = (np.flatnonzero(part == number) for number in range(3))
     for name, rows in (("train", train), ("test", test)):
         if len(rows) == 0:
-            raise arrays.error(f"of its {len(y)} rows none are for {name}")
-    if len(validation) and holdout is not None:
-        raise arrays.error(
-            f"holdout is {holdout}, but the file has validation rows of its own; leave holdout out"
+            raise ValueError(f"none of its {len(y)} rows are for {name}")
+    if len(validation) == 0:
+        if holdout is None:
+            holdout = round(share * len(train))
+        kept, held_out = hold_out(stratified_order(y[train], seed), holdout)
+        return train[kept], train[held_out], test
+    if holdout is not None:
+        raise ValueError(
+            f"holdout is {holdout}, but the file has validation rows already; omit holdout"
         )
-    if len(validation):
-        return train, validation, test
-    kept, held_out = hold_out(
-        stratified_order(y[train], seed), round(share * len(train)) if holdout is None else holdout
-    )
-    return train[kept], train[held_out], test
+    return train, validation, test
 
 
-def _parts(arrays: _Arrays, split: Array, rows: int) -> Rows:
+def _parts(split: Array, rows: int) -> Rows:
     if split.shape != (rows,):
-        raise arrays.error(f"x has {rows} rows, but split has shape {split.shape}")
-    values = split.astype(str) if split.dtype.kind in "US" else split
-    known = dict(enumerate(_PARTS))
-    wanted = list(known.values()) if values.dtype.kind == "U" else list(known)
-    bad = ~np.isin(values, wanted)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise arrays.error(
-            f"split[{row}] is {str(values[row])!r}; it must be train, validation or test (or 0,"
+        raise ValueError(f"x has {rows} rows, but split has shape {split.shape}")
+    if split.dtype.kind in "US":
+        split = split.astype(str)
+    expected = list(_PARTS) if split.dtype.kind == "U" else list(range(3))
+    wrong = ~np.isin(split, expected)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"split[{row}] is {str(split[row])!r}; it must be train, validation or test (or 0,"
             " 1, 2)"
         )
-    return (
-        values.astype(np.int64)
-        if values.dtype.kind != "U"
-        else np.array([_PARTS.index(value) for value in values], np.int64)
-    )
+    return np.array([expected.index(value) for value in split.tolist()], np.int64)
 
 
-def _condition_names(arrays: _Arrays, columns: int) -> tuple[str, ...]:
-    if "condition_names" not in arrays:
-        return (
-            ("condition",)
-            if columns == 1
-            else tuple(f"condition {number}" for number in range(columns))
-        )
-    names = arrays["condition_names"]
-    if names.shape != (columns,) or names.dtype.kind not in "US":
-        raise arrays.error(
-            f"condition_names is {names.dtype} of shape {names.shape}; it must be {columns} texts,"
-            " one per column"
-        )
-    return _texts(names)
-
-
-def _finite(arrays: _Arrays, values: Array, name: str) -> Array:
-    # Checked as float32, where a value that is too large has become infinite.
+def _finite(values: Array, name: str) -> Array:
+    # Checked as float32, in which large values become infinite.
     with np.errstate(over="ignore"):
         result = values.astype(np.float32)
     bad = ~np.isfinite(result)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise arrays.error(
+        raise ValueError(
             f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row {row},"
             f" column {column}; drop or impute them"
         )

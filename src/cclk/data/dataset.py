@@ -1,6 +1,4 @@
-"""What a dataset is to the rest of the package: three splits of rows, each row a image or
-vector, a label and a condition.
-"""
+"""`Dataset`: train, validation and test splits of samples with labels and conditions."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from torch import Tensor
 
 from cclk.columns import Column
 from cclk.condition import Condition
+from cclk.data.splits import Rows
 from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError
 
@@ -24,13 +23,12 @@ ConditionKind = Literal["continuous", "categorical", "mixed"]
 class Split:
     """Rows of a dataset.
 
-    Shapes:
-        x: uint8 (n, c, h, w) images, in memory or read from their files when asked for, or float32
-            (n, k) vectors.
-        y: int64 (n,), labels that count from 0.
-        condition: float32 (n, k); a category is a single column of whole numbers; k is 0 where
-            there is no condition.
-        ids: what each row is called; none where its number will do.
+    Args:
+        x: uint8 images (n, c, h, w), in memory or streamed from files, or float32 vectors (n, k).
+        y: int64 labels (n,), counted from 0.
+        condition: float32 (n, k), with one column of integer codes per categorical column; k is 0
+            if there is no condition.
+        ids: names of the rows; empty if rows are identified by their numbers.
     """
 
     x: Tensor | StreamedImages
@@ -39,28 +37,39 @@ class Split:
     ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.x.dtype, self.x.ndim) not in ((torch.uint8, 4), (torch.float32, 2)):
-            raise ValueError(
-                f"x is {_kind(self.x)}: it must be uint8 images (n, c, h, w) or float32 vectors"
-                " (n, k)"
-            )
-        if (self.y.dtype, self.y.ndim) != (torch.int64, 1):
-            raise ValueError(f"y is {_kind(self.y)}: it must be int64 labels (n,)")
-        if (self.condition.dtype, self.condition.ndim) != (torch.float32, 2):
-            raise ValueError(f"condition is {_kind(self.condition)}: it must be float32 (n, k)")
+        for name, allowed, expected in (
+            (
+                "x",
+                ((torch.uint8, 4), (torch.float32, 2)),
+                "uint8 images (n, c, h, w) or float32 vectors (n, k)",
+            ),
+            ("y", ((torch.int64, 1),), "int64 labels (n,)"),
+            ("condition", ((torch.float32, 2),), "float32 (n, k)"),
+        ):
+            values: Tensor | StreamedImages = getattr(self, name)
+            if (values.dtype, values.ndim) not in allowed:
+                kind = str(values.dtype).removeprefix("torch.")
+                raise DataError(
+                    f"{name} is {kind} of shape {tuple(values.shape)}: it must be {expected}"
+                )
         if not len(self.x) == len(self.y) == len(self.condition):
-            raise ValueError(
+            raise DataError(
                 f"x, y and condition differ in length: {len(self.x)}, {len(self.y)},"
                 f" {len(self.condition)}"
             )
         if self.ids and len(self.ids) != len(self.y):
-            raise ValueError(f"there are {len(self.y)} rows and {len(self.ids)} ids")
+            raise DataError(f"there are {len(self.y)} rows and {len(self.ids)} ids")
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def subset(self, rows: Tensor) -> Split:
-        """Some of the rows, in the order given; no image file is read for it."""
+    def subset(self, rows: Tensor | Rows) -> Split:
+        """Return the selected rows, in this order, without reading image files.
+
+        Args:
+            rows: integers (m,).
+        """
+        rows = torch.as_tensor(rows)
         x = self.x.subset(rows) if isinstance(self.x, StreamedImages) else self.x[rows]
         ids = tuple(self.ids[row] for row in rows.tolist()) if self.ids else ()
         return Split(x, self.y[rows], self.condition[rows], ids)
@@ -68,7 +77,18 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Three splits, and what is in them. `validation` has no rows where nothing was held out."""
+    """Three splits and their description.
+
+    Args:
+        name: what reports call the dataset.
+        train: rows to train on.
+        validation: rows held out of the training rows; it has no rows if none were held out.
+        test: rows to test on.
+        classes: names of the labels 0, 1, ...
+        columns: columns of the condition, from left to right; empty if there is no condition.
+        description: one line about the contents.
+        inputs: names of the columns of x, if it is a table.
+    """
 
     name: str
     train: Split
@@ -76,18 +96,13 @@ class Dataset:
     test: Split
     classes: tuple[str, ...]
     columns: tuple[Column, ...]
-    """What the values of the condition are, from left to right; none where there is no condition."""
     description: str
     inputs: tuple[str, ...] = ()
-    """The names of the columns of x, where they have names."""
 
     def __post_init__(self) -> None:
-        width, described = (
-            self.train.condition.shape[1],
-            sum(column.width for column in self.columns),
-        )
+        width, described = self.train.condition.shape[1], sum(each.width for each in self.columns)
         if width != described:
-            raise ValueError(
+            raise DataError(
                 f"{self.name}: the condition has {width} values in each row, but its columns"
                 f" describe {described}"
             )
@@ -99,19 +114,16 @@ class Dataset:
 
     @property
     def condition_kind(self) -> ConditionKind:
-        """ "mixed" for several columns; else whether the only one is categorical."""
+        """ "mixed" for several columns, otherwise whether the only column is categorical."""
         if len(self.columns) > 1:
             return "mixed"
-        return (
-            "categorical"
-            if [column.kind for column in self.columns] == ["categorical"]
-            else "continuous"
-        )
+        categorical = bool(self.columns) and self.columns[0].kind == "categorical"
+        return "categorical" if categorical else "continuous"
 
     def condition(self, split: Split) -> Condition:
-        """The condition of one of its splits; nothing is copied."""
+        """Return the condition of a split; values are shared, not copied.
+
+        Args:
+            split: one of the splits of this dataset, or a subset of one.
+        """
         return Condition(split.condition, self.columns, split.condition.dtype)
-
-
-def _kind(tensor: Tensor | StreamedImages) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"

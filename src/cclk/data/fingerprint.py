@@ -1,6 +1,4 @@
-"""A short name for what a dataset holds, by which a later look at it can tell that it is no
-longer the same.
-"""
+"""Content hash of a dataset, used to detect changes between training and evaluation."""
 
 from __future__ import annotations
 
@@ -14,12 +12,14 @@ from cclk.data.streamed import StreamedImages
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """Of the rows of all splits: their order, labels, conditions, names and values.
+    """Return a hash of the rows of all splits: order, labels, conditions, names and values.
 
-    Of images that are files, which file each is within the folder that has them all, which may
-    move; what is in the files is left out: reading all would take longer than it is worth. A table
-    with other rows, or the same in another order, is found out, and that is what would move
-    training rows into the test split.
+    Streamed images count by their paths below their common folder, which may move. The contents of
+    image files are not hashed: reading all of them would take too long. Added, removed or reordered
+    rows, which could move training rows into the test split, change the hash.
+
+    Args:
+        dataset: the dataset to hash.
     """
     digest = hashlib.blake2b(digest_size=16)
     splits = (dataset.train, dataset.validation, dataset.test)
@@ -33,15 +33,10 @@ def fingerprint(dataset: Dataset) -> str:
     files = [
         path for split in splits if isinstance(split.x, StreamedImages) for path in split.x.paths
     ]
-    folder = _folder(files)
+    try:
+        folder = os.path.commonpath([os.path.dirname(path) for path in files])  # noqa: PTH120 - hundreds of thousands of paths
+    except ValueError:  # no files, or files on several drives
+        folder = ""
     for path in files:
         digest.update(path[len(folder) :].encode(errors="surrogateescape") + b"\0")
     return digest.hexdigest()
-
-
-def _folder(files: list[str]) -> str:
-    """The folder that all of them are in, as their paths begin."""
-    try:
-        return os.path.commonpath([os.path.dirname(path) for path in files])  # noqa: PTH120 - hundreds of thousands of them
-    except ValueError:  # none, or on several drives
-        return ""

@@ -1,4 +1,4 @@
-"""The folder of dataset files and decoded images."""
+"""The data folder, which holds dataset files and decoded images."""
 
 from __future__ import annotations
 
@@ -7,5 +7,9 @@ from pathlib import Path
 
 
 def data_folder(data_dir: Path | None = None) -> Path:
-    """The folder of all data files: the argument, else CCLK_DATA, else ~/.cache/cclk."""
+    """Return the data folder: the argument, else CCLK_DATA, else ~/.cache/cclk.
+
+    Args:
+        data_dir: a folder that takes precedence over the environment variable.
+    """
     return Path(data_dir or os.environ.get("CCLK_DATA") or Path("~", ".cache", "cclk")).expanduser()

@@ -1,12 +1,10 @@
-"""Decoded images on disk, so that each file is decoded once: a file with one record per row,
-written as rows are first decoded.
+"""A cache of decoded images: one file with one record per row, written when a row is first decoded.
 
-A record is the checksum of a row's bytes and then the bytes. A row is there if its checksum is
-right: rows not written yet, half written when a process or the machine went down, or being written
-by another process at this moment are simply decoded (again). So several processes may share a file
-without locks, and the file may be deleted at any time. It is sparse: only rows that were written
-take space. It is read with plain reads, not mapped: what was read does not stay in the memory of
-the process.
+A record is the checksum of a row's bytes followed by the bytes. Rows with a wrong checksum (not
+written yet, partly written before a crash, or being written by another process) are decoded again.
+So several processes can share a file without locks, and the file can be deleted at any time. The
+file is sparse: only rows that were written take space. It is read with plain reads, not mapped, so
+that what was read does not count as memory of the process.
 """
 
 from __future__ import annotations
@@ -25,29 +23,28 @@ _SPARE = 1 << 28
 
 
 class OpenCache:
-    """The file while a batch is read. Without a descriptor nothing is found and nothing is kept."""
+    """The cache file while a batch is read; without a descriptor, every read misses."""
 
-    def __init__(self, descriptor: int | None, row_bytes: int) -> None:
-        self.descriptor, self._row_bytes = descriptor, row_bytes
+    def __init__(self, row_bytes: int) -> None:
+        self.descriptor: int | None = None
         self.failure: OSError | None = None
+        self._row_bytes = row_bytes
 
     def read(self, row: int) -> memoryview | None:
-        """The bytes of a row, or None if they are not there."""
+        """Return the bytes of a row, or None if they are not cached."""
         if self.descriptor is None:
             return None
+        length = 4 + self._row_bytes
         try:
-            record = memoryview(
-                os.pread(self.descriptor, 4 + self._row_bytes, row * (4 + self._row_bytes))
-            )
+            record = memoryview(os.pread(self.descriptor, length, row * length))
         except OSError as error:
             self.failure = error
             return None
-        content = record[4:]
-        whole = len(content) == self._row_bytes and _checksum(content) == record[:4]
-        return content if whole else None
+        valid = len(record) == length and _checksum(record[4:]) == record[:4]
+        return record[4:] if valid else None
 
     def write(self, row: int, content: bytes) -> None:
-        """Keep a row, unless an earlier one could not be written."""
+        """Store the bytes of a row, unless an earlier write failed."""
         if self.descriptor is None or self.failure is not None:
             return
         try:
@@ -57,80 +54,65 @@ class OpenCache:
 
 
 class ImageCache:
-    """The cache file of one list of images; where it cannot be used there is one warning, and
-    every row is decoded each time.
+    """The cache file of one list of images; if it cannot be used, one warning is emitted and rows
+    are decoded each time.
 
     Args:
-        path: the file; its name must change with anything that changes a row.
-        rows: how many rows there are.
-        row_bytes: the bytes of each.
+        path: the file, whose name must change with anything that changes a row; None: no cache.
+        rows: the number of rows.
+        row_bytes: the number of bytes of each row.
     """
 
-    def __init__(self, path: Path, rows: int, row_bytes: int) -> None:
+    def __init__(self, path: Path | None, rows: int, row_bytes: int) -> None:
         self.path, self._rows, self._row_bytes = path, rows, row_bytes
-        self._works = True
+        self._works = path is not None
         self._checked = False
 
     @contextmanager
     def open(self) -> Iterator[OpenCache]:
-        """The cache for a while. Nothing is held open in between, so that processes may fork and
-        files be deleted.
-        """
-        opened = OpenCache(self._descriptor(), self._row_bytes)
+        """Open the cache; it is closed between batches, so that processes can fork."""
+        opened = OpenCache(self._row_bytes)
+        if self.path is not None and self._works:
+            try:
+                opened.descriptor = self._descriptor(self.path)
+            except OSError as error:
+                self._disable(error)
         try:
             yield opened
         finally:
             if opened.descriptor is not None:
                 os.close(opened.descriptor)
         if opened.failure is not None:
-            self._give_up(opened.failure)
+            self._disable(opened.failure)
 
-    def _descriptor(self) -> int | None:
-        if not self._works:
-            return None
-        try:
-            if not hasattr(os, "pread"):
-                raise OSError("this system cannot read a file at a place")
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666
-            )
-        except OSError as error:
-            self._give_up(error)
-            return None
-        try:
-            self._check_space(descriptor)
-        except OSError as error:
-            os.close(descriptor)
-            self._give_up(error)
-            return None
+    def _descriptor(self, path: Path) -> int:
+        if not hasattr(os, "pread"):
+            raise OSError("this system cannot read a file at an offset")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        if not self._checked:  # fail at the start rather than when the disk is full
+            missing = self._rows * (4 + self._row_bytes) - os.fstat(descriptor).st_blocks * 512
+            free = shutil.disk_usage(path.parent).free
+            if missing > max(0, free - _SPARE):
+                os.close(descriptor)
+                raise OSError(
+                    f"it would take {_size(missing)} more, and the disk has {_size(free)} left"
+                )
+            self._checked = True
         return descriptor
 
-    def _check_space(self, descriptor: int) -> None:
-        """Refuse at the start what would fill the disk half-way."""
-        if self._checked:
-            return
-        missing = self._rows * (4 + self._row_bytes) - os.fstat(descriptor).st_blocks * 512
-        free = shutil.disk_usage(self.path.parent).free
-        if missing > max(0, free - _SPARE):
-            raise OSError(
-                f"it would take {_size(missing)} more, and the disk has {_size(free)} left"
+    def _disable(self, error: OSError) -> None:
+        if self._works and self.path is not None:
+            self._works = False
+            warn(
+                f"decoded images are not cached in {self.path.parent} ({error.strerror or error}):"
+                " every image is decoded each time it is used; free some space, or choose another"
+                " data folder"
             )
-        self._checked = True
-
-    def _give_up(self, error: OSError) -> None:
-        if not self._works:
-            return
-        self._works = False
-        warn(
-            f"decoded images are not kept in {self.path.parent} ({error.strerror or error}):"
-            " training goes on, but decodes every image each time it is seen; free some space, or"
-            " choose another data folder"
-        )
 
 
 def _checksum(content: bytes | memoryview) -> bytes:
-    # Never 0, which is what a row not written yet begins with.
+    # Never 0: a row that was not written begins with zeros.
     return (zlib.crc32(content) or 1).to_bytes(4, "little")
 
 

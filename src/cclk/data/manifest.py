@@ -1,17 +1,18 @@
-"""Your own table, CSV or Parquet: a row per sample, with a image or numbers, columns that are
-conditions, and perhaps a label.
+"""Datasets from tables, CSV or Parquet: one row per sample, with an image or numbers, condition
+columns, and optionally a label.
 
     people.csv      path,age,site,smiling
                     a/001.jpg,34,Oslo,1
                     a/002.jpg,61,Bonn,0
 
-Images are found relative to the file and read when they are needed. What kind of condition a column
-is, is inferred and can be told:
+Image paths are relative to the file; images are read when they are needed. The kind of each
+condition column is inferred, or set as in "site:categorical":
 
-    continuous      a number, or a date (2024-05-31, as days)                     kernel rbf
-    categorical     text, or whole numbers with at most 10 distinct values        kernel delta
-    attributes      words joined by ';' (an empty cell: none of them), or columns of 0 and 1, has_*        kernel rbf
-    embedding       a list in a cell, or several columns of numbers given by a pattern                     kernel cosine
+    continuous      a number, or a date (2024-05-31, as days)                       kernel rbf
+    categorical     text, or integers with at most 10 distinct values               kernel delta
+    attributes      texts joined by ';' (an empty cell: no attributes), or columns  kernel rbf
+                    of 0 and 1, selected by a pattern such as has_*
+    embedding       a list in each cell, or several columns of numbers              kernel cosine
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from cclk.columns import Column, Kind, by_size_then_alphabet, encode, is_binary, kind_of
+from cclk.columns import Array, Column, Kind, by_size_then_alphabet, encode, is_binary, kind_of
 from cclk.data.dataset import Dataset, Split
 from cclk.data.folder import data_folder
 from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.data.streamed import StreamedImages
-from cclk.data.table_file import Numbers, Table
+from cclk.data.table_file import Doubles, Strings, TableFile
 from cclk.errors import DataError, warn
 
 Missing = Literal["error", "drop", "impute"]
+Mask = npt.NDArray[np.bool_]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 KERNELS = ("rbf", "laplacian", "linear", "cosine", "polynomial", "delta")
 _PARTS = ("train", "validation", "test")
@@ -55,90 +57,84 @@ def load(
     size: int = 32,
     gray: bool = False,
 ) -> Dataset:
-    """The dataset that a table describes.
+    """Return the dataset that a table describes.
 
     Args:
-        image: the column with paths of images, relative to the file.
-        features: instead, the column or columns (a pattern such as sensor_*) of numbers that are
-            the input.
-        condition: columns or patterns, each with its kind or kernel if that is not to be inferred:
-            "age", "site:categorical", "dose:laplacian". Not every method needs one.
-        label: the column to be read from the encoder in the end; without one there is nothing to
-            evaluate but leaks.
-        split: a column of train, validation and test; else 70, 15 and 15 % of the rows are drawn.
-        row_id: a column that names each row; else the row's number does.
-        missing: what to do with rows that lack a value: "error" tells how many, "drop" leaves them
-            out, "impute" fills in the median, a category of its own, or no attribute. A row without
-            its image or label is never filled in.
-        size: images are cut to a square of so many pixels.
+        path: the .csv or .parquet file.
+        data_dir: the folder of decoded images; None: CCLK_DATA, else ~/.cache/cclk.
+        seed: seed of the split, if no column defines it.
+        holdout: number of training rows held out for validation; None: 15 % of all rows, or none if
+            a column defines the split.
+        image: the column of image paths, relative to the file.
+        features: instead of images, columns of numbers or patterns such as sensor_*.
+        condition: columns or patterns, optionally with a kind or a kernel: "age",
+            "site:categorical", "dose:laplacian". Some methods need none.
+        label: the column that probes predict; without it, only leakage can be evaluated.
+        split: a column of train, validation and test; by default 70, 15 and 15 % are drawn.
+        row_id: a column that names each row; by default rows are numbered.
+        missing: what to do about missing values: "error" counts them, "drop" drops their rows,
+            "impute" fills in the median, a separate category, or no attribute. Missing images and
+            labels cannot be imputed.
+        size: height and width of the images, in pixels; images are cropped to a square.
         gray: read images as gray, not as color.
     """
-    table = Table(path)
+    table = TableFile(path)
     if (image is None) == (features is None):
-        raise DataError(
-            f"{path}: tell what the input is, either --image COLUMN or --features PATTERN"
-        )
-    asked = [condition] if isinstance(condition, str) else list(condition)
+        raise DataError(f"{path}: the input must be either an image column or feature columns")
     if missing not in get_args(Missing):
         raise DataError(f"missing is {missing!r}: choose error, drop or impute")
-    columns = [_understand(table, text) for text in asked]
-    _no_duplicates(path, [column.name for column in columns])
+    columns = [
+        _read_condition(table, text)
+        for text in ([condition] if isinstance(condition, str) else condition)
+    ]
+    names = [column.name for column in columns]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"{path}: the condition {repeated[0]} is requested twice")
     inputs = _input_columns(table, features) if features is not None else []
     _warn_of_leaks(path, columns, inputs, {"label": label, "split": split, "id": row_id})
-    vectors = (
-        np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
-        if inputs
-        else None
-    )
-    names = table.text(table.one(image, "--image")) if image is not None else None
+
+    optional: dict[str, Mask] = {
+        column.name: np.asarray(np.isnan(column.values).any(axis=1)) for column in columns
+    }
+    required: dict[str, Mask] = {}
+    vectors = np.empty((len(table), 0), np.float32)
+    if inputs:
+        vectors = _vectors(table, inputs)
+        for name, lacks in zip(inputs, np.isnan(vectors).T, strict=True):
+            optional[name] = lacks | optional.get(name, False)
+    paths = table.text(table.one(image, "the image")) if image is not None else None
     labels = _label_cells(table, label) if label is not None else None
+    for column_name, cells in ((image, paths), (label, labels)):
+        if column_name is not None and cells is not None:
+            required[column_name] = np.array([cell is None for cell in cells])
+    rows = _complete_rows(table, optional, required, missing)
 
-    rows = _complete_rows(table, columns, vectors, inputs, names, image, labels, label, missing)
     classes, y = _classes(labels, rows)
-    ids = _ids(table, row_id, rows)
     train, validation, test = _parts(table, split, rows, y, holdout, seed)
-    # What is filled in comes from the training rows alone.
+    # Only training rows determine what is filled in.
     filled = [column.filled(rows, train) for column in columns]
-    if vectors is not None:
-        vectors = _filled(vectors[rows].astype(np.float64), train).astype(np.float32)
-    images = None
-    if names is not None:
-        assert image is not None
-        paths = _image_paths(table, image, names, rows)
-        images = StreamedImages(
-            paths, size, mode="L" if gray else "RGB", cache_dir=data_folder(data_dir) / "decoded"
-        )
-
     _warn_of_rounding(path, columns, filled)
-    conditions = torch.from_numpy(
-        np.concatenate([np.empty((len(rows), 0)), *filled], axis=1).astype(np.float32)
-    )
-
-    def part(chosen: Rows) -> Split:
-        places = torch.from_numpy(chosen)
-        x = (
-            images.subset(places)
-            if images is not None
-            else torch.from_numpy(_given(vectors)[chosen])
-        )
-        return Split(
-            x, torch.from_numpy(y[chosen]), conditions[places], tuple(ids[row] for row in chosen)
-        )
-
+    x: torch.Tensor | StreamedImages
+    if image is not None and paths is not None:
+        x = _images(table, image, paths, rows, size, gray, data_dir)
+    else:
+        x = torch.from_numpy(_impute(vectors[rows].astype(np.float64), train).astype(np.float32))
+    values = np.concatenate([np.empty((len(rows), 0)), *filled], axis=1).astype(np.float32)
+    ids = tuple(_ids(table, row_id, rows))
+    samples = Split(x, torch.from_numpy(y), torch.from_numpy(values), ids)
+    layout = f" ({table.layout})" if table.layout else ""
+    content = f"images of {size} x {size}" if image is not None else f"{len(inputs)} numbers each"
+    conditions = "; ".join(column.description() for column in columns) or "no condition"
     return Dataset(
         name=path.stem,
-        train=part(train),
-        validation=part(validation),
-        test=part(test),
+        train=samples.subset(train),
+        validation=samples.subset(validation),
+        test=samples.subset(test),
         classes=classes,
         columns=tuple(
             column.described(values) for column, values in zip(columns, filled, strict=True)
         ),
-        description=(
-            f"{path.name}{f' ({table.layout})' if table.layout else ''}: {len(rows):,} rows, "
-        )
-        + (f"images of {size} x {size}" if images is not None else f"{len(inputs)} numbers each")
-        + f"; {'; '.join(column.told() for column in columns) or 'no condition'}",
+        description=f"{path.name}{layout}: {len(rows):,} rows, {content}; {conditions}",
         inputs=tuple(inputs),
     )
 
@@ -153,151 +149,143 @@ def load_inputs(
     size: int = 32,
     gray: bool = False,
 ) -> tuple[torch.Tensor | StreamedImages, list[str]]:
-    """The samples of a table and what they are called, without label or condition; every row
-    needs its input.
+    """Return the samples of a table and their ids, without labels and conditions.
+
+    Args:
+        path: the .csv or .parquet file.
+        data_dir: the folder of decoded images; None: CCLK_DATA, else ~/.cache/cclk.
+        image: the column of image paths; no cell may be empty.
+        features: instead of images, columns of numbers or patterns; no cell may be empty.
+        row_id: a column that names each row; by default rows are numbered.
+        size: height and width of the images, in pixels.
+        gray: read images as gray, not as color.
     """
-    table = Table(path)
-    every = np.arange(len(table))
-    ids = _ids(table, row_id, every)
-    if image is not None:
-        column = table.matching(image, "the images the encoder was trained on")[0]
-        names = table.text(column)
-        for row, name in enumerate(names, 1):
-            if name is None:
-                raise DataError(f"{table.where(row, column)} is empty: every row needs a image")
-        paths = _image_paths(table, column, names, every)
-        return (
-            StreamedImages(
-                paths,
-                size,
-                mode="L" if gray else "RGB",
-                cache_dir=data_folder(data_dir) / "decoded",
-            ),
-            ids,
-        )
-    return input_vectors(table, _input_columns(table, features or ())), ids
+    table = TableFile(path)
+    rows = np.arange(len(table))
+    ids = _ids(table, row_id, rows)
+    if image is None:
+        return input_vectors(table, _input_columns(table, features or ())), ids
+    column = table.matching(image, "the images the encoder was trained on")[0]
+    paths = table.text(column)
+    for row, cell in enumerate(paths, 1):
+        if cell is None:
+            raise DataError(f"{table.where(row, column)} is empty: every row needs an image")
+    return _images(table, column, paths, rows, size, gray, data_dir), ids
 
 
-def input_vectors(table: Table, inputs: Sequence[str]) -> torch.Tensor:
-    """Columns of numbers as float32 (n, k); every row needs all of them."""
-    vectors = np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
-    lacks = np.argwhere(np.isnan(vectors))
-    if len(lacks):
-        row, place = lacks[0]
+def input_vectors(table: TableFile, inputs: Sequence[str]) -> torch.Tensor:
+    """Return columns of numbers as float32 (n, k).
+
+    Args:
+        table: the table.
+        inputs: the columns; no cell may be empty.
+    """
+    vectors = _vectors(table, inputs)
+    empty = np.argwhere(np.isnan(vectors))
+    if len(empty):
+        row, column = empty[0]
         raise DataError(
-            f"{table.where(int(row) + 1, inputs[place])} is empty: every row needs all inputs"
+            f"{table.where(int(row) + 1, inputs[column])} is empty: every row needs all inputs"
         )
     return torch.from_numpy(vectors)
 
 
 @dataclass(frozen=True)
-class _Understood:
-    """A condition column as it was understood: its numbers, with NaN where a cell is missing."""
+class _ConditionColumn:
+    """A condition column and its values, with NaN for missing cells."""
 
     column: Column
-    values: Numbers
+    values: Doubles
     dates: bool = False
-    """Whether the numbers are days since 1970-01-01."""
+    """Whether the values are days since 1970-01-01."""
 
     @property
     def name(self) -> str:
         return self.column.name
 
-    def missing(self) -> npt.NDArray[np.bool_]:
-        return np.asarray(np.isnan(self.values).any(axis=1))
-
-    def filled(self, rows: Rows, train: Rows) -> Numbers:
-        """The numbers of these rows, missing ones filled in from those to train on."""
+    def filled(self, rows: Rows, train: Rows) -> Doubles:
+        """Return the values of these rows, with missing ones imputed from the training rows."""
         values = self.values[rows]
         if self.column.kind == "categorical":
             return np.where(np.isnan(values), len(self.column.categories), values)
-        if self.column.kind == "attributes":
-            return np.nan_to_num(values)
-        return _filled(values, train)
+        return np.nan_to_num(values) if self.column.kind == "attributes" else _impute(values, train)
 
-    def described(self, filled: Numbers) -> Column:
-        """The column, with a category for the missing cells if some were filled in."""
+    def described(self, filled: Doubles) -> Column:
+        """Return the column, with a category for missing cells if any were imputed."""
         column = self.column
         if column.kind == "categorical" and (filled == len(column.categories)).any():
             return replace(column, categories=(*column.categories, "missing"))
         return column
 
-    def told(self) -> str:
-        """In words, for the user to check."""
-        column = self.column
-        how = f" (kernel {column.kernel})" if column.kernel else ""
+    def description(self) -> str:
+        column, values = self.column, self.values
+        kernel = f" (kernel {column.kernel})" if column.kernel else ""
+        after = ""
         match column.kind:
             case "continuous":
-                known = self.values[~np.isnan(self.values)]
+                low, high = np.nanmin(values), np.nanmax(values)
+                what = f"a number from {low:g} to {high:g}"
                 if self.dates:
-                    first, last = (
-                        np.datetime64(int(np.floor(day)), "D") for day in (known.min(), known.max())
-                    )
-                    return f"{self.name} is a date from {first} to {last}{how}"
-                return f"{self.name} is a number from {known.min():g} to {known.max():g}{how}"
+                    first, last = (np.datetime64(int(np.floor(day)), "D") for day in (low, high))
+                    what = f"a date from {first} to {last}"
             case "categorical":
-                return (
-                    f"{self.name} is one of {len(column.categories)} categories"
-                    f" ({_some(column.categories)}){how}"
-                )
+                what = f"one of {len(column.categories)} categories ({_some(column.categories)})"
             case "attributes":
-                none = int((self.values == 0).all(axis=1).sum())
-                words = _some([name.removeprefix(f"{self.name}=") for name in column.value_names])
-                told = f"{self.name} is a set of {column.width} attributes ({words}){how}"
-                return told + (f", of which {none:,} rows have none" if none else "")
-        return f"{self.name} is a vector of {column.width} numbers{how}"
+                names = [name.removeprefix(f"{self.name}=") for name in column.value_names]
+                what = f"a set of {column.width} attributes ({_some(names)})"
+                none = int((values == 0).all(axis=1).sum())
+                after = f", of which {none:,} rows have none" if none else ""
+            case _:
+                what = f"a vector of {column.width} numbers"
+        return f"{self.name} is {what}{kernel}{after}"
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def _understand(table: Table, text: str) -> _Understood:
+def _read_condition(table: TableFile, text: str) -> _ConditionColumn:
     pattern, _, how = text.partition(":") if text not in table.names else (text, "", "")
     if how and how not in (*KINDS, *KERNELS):
         raise DataError(
-            f"--condition {text!r}: {how!r} is no kind ({', '.join(KINDS)}) and no kernel"
+            f"condition {text!r}: {how!r} is neither a kind ({', '.join(KINDS)}) nor a kernel"
             f" ({', '.join(KERNELS)})"
         )
-    names = table.matching(pattern, "--condition")
+    names = table.matching(pattern, "a condition")
     kernel = how if how in KERNELS else ""
-    kind: Kind | None = how if how in KINDS else None
-    if kernel == "delta":
-        kind = "categorical"
+    kind: Kind | None = how if how in KINDS else "categorical" if kernel == "delta" else None
     if len(names) > 1 or table.is_list(names[0]):
-        return _several(table, pattern, names, kind, kernel)
-    return _single(table, names[0], kind, kernel)
+        return _read_several(table, pattern, names, kind, kernel)
+    return _read_single(table, names[0], kind, kernel)
 
 
-def _several(
-    table: Table, pattern: str, names: list[str], kind: Kind | None, kernel: str
-) -> _Understood:
-    """Several columns, or a column of lists: attributes if all are 0 or 1, else an embedding."""
+def _read_several(
+    table: TableFile, pattern: str, names: Sequence[str], kind: Kind | None, kernel: str
+) -> _ConditionColumn:
+    """Read several columns, or a column of lists, as attributes or as an embedding."""
     if table.is_list(names[0]):
         values = table.vectors(names[0])
-        own = tuple(f"{names[0]}[{number}]" for number in range(values.shape[1]))
+        names = [f"{names[0]}[{number}]" for number in range(values.shape[1])]
     else:
-        values, own = np.column_stack([table.numbers(name) for name in names]), tuple(names)
+        values = np.column_stack([table.numbers(name) for name in names])
     if kind == "attributes" and not is_binary(values):
         raise DataError(
-            f"{table.path}: {pattern} is asked for as attributes, but has values other than 0 and 1"
+            f"{table.path}: {pattern} is requested as attributes, but has values other than 0 and 1"
         )
     if kind in ("continuous", "categorical"):
         raise DataError(
-            f"{table.path}: {pattern} is {len(own)} columns: they can be attributes or an"
+            f"{table.path}: {pattern} is {len(names)} columns: they can be attributes or an"
             f" embedding, not {kind}"
         )
-    return _Understood(
-        Column(pattern.rstrip("*_") or pattern, kind or kind_of(values), len(own), own, kernel),
-        values,
-    )
+    name = pattern.rstrip("*_") or pattern
+    column = Column(name, kind or kind_of(values), len(names), tuple(names), kernel)
+    return _ConditionColumn(column, values)
 
 
-def _single(table: Table, name: str, kind: Kind | None, kernel: str) -> _Understood:
-    cells = table.text(name)
-    present = [cell for cell in cells if cell is not None]
-    if not present:
-        raise DataError(f"{table.path}, column {name!r} has no values at all: leave it out")
+def _read_single(table: TableFile, name: str, kind: Kind | None, kernel: str) -> _ConditionColumn:
+    cells: Array = table.text(name)
+    if all(cell is None for cell in cells):
+        raise DataError(f"{table.path}, column {name!r} has no values at all: omit it")
     date, numeric = table.is_date(name), table.is_numeric(name)
     if kind is None and (date or kernel not in ("", "delta")):
         kind = "continuous"
@@ -307,22 +295,21 @@ def _single(table: Table, name: str, kind: Kind | None, kernel: str) -> _Underst
             " cell, or a pattern of columns"
         )
     kind = kind or kind_of(table.numbers(name) if numeric else cells)
-    if kind == "attributes":
+    if kind == "continuous":
+        cells = table.numbers(name, f", or request {name}:categorical")
+    elif kind == "attributes":
         cells = table.text(name, empty="")
-    elif kind == "categorical" and numeric:
+    elif numeric:
         cells = np.array([cell if cell is None else _plain(cell) for cell in cells], dtype=object)
-    values, column = encode(
-        table.numbers(name, f", or ask for {name}:categorical") if kind == "continuous" else cells,
-        kind,
-        name,
-    )
+    values, column = encode(cells, kind, name)
     if column.width == 0:
-        raise DataError(f"{table.path}, column {name!r} has no attributes at all: leave it out")
-    return _Understood(replace(column, kernel=kernel), values, dates=kind == "continuous" and date)
+        raise DataError(f"{table.path}, column {name!r} has no attributes at all: omit it")
+    column = replace(column, kernel=kernel)
+    return _ConditionColumn(column, values, dates=kind == "continuous" and date)
 
 
 def _plain(text: str) -> str:
-    """1.0 and 1 are the same category, and so are True and true."""
+    """Give 1.0 and 1, and True and true, the same name."""
     try:
         value = float(text)
     except ValueError:
@@ -330,130 +317,112 @@ def _plain(text: str) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-def _input_columns(table: Table, patterns: str | Sequence[str]) -> list[str]:
-    found = [
-        name
-        for pattern in ([patterns] if isinstance(patterns, str) else patterns)
-        for name in table.matching(pattern, "--features")
-    ]
-    return list(dict.fromkeys(found))
+def _input_columns(table: TableFile, patterns: str | Sequence[str]) -> list[str]:
+    patterns = [patterns] if isinstance(patterns, str) else patterns
+    return list(dict.fromkeys(n for each in patterns for n in table.matching(each, "features")))
 
 
-def _label_cells(table: Table, label: str) -> Any:
-    name = table.one(label, "--label")
+def _vectors(table: TableFile, inputs: Sequence[str]) -> npt.NDArray[np.float32]:
+    return np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
+
+
+def _label_cells(table: TableFile, label: str) -> Strings:
+    name = table.one(label, "the label")
     if table.is_numeric(name):
         values = table.numbers(name)
-        known = np.unique(values[~np.isnan(values)])
-        if len(known) > 20 and (known != np.round(known)).any():
+        distinct = np.unique(values[~np.isnan(values)])
+        if len(distinct) > 20 and (distinct != np.round(distinct)).any():
             raise DataError(
-                f"{table.path}, column {name!r} has {len(known)} distinct decimals: a label is one"
-                " of a few classes"
+                f"{table.path}, column {name!r} has {len(distinct)} distinct decimals: a label is"
+                " one of a few classes"
             )
     return table.text(name)
 
 
 def _warn_of_leaks(
     path: Path,
-    columns: Sequence[_Understood],
+    columns: Sequence[_ConditionColumn],
     inputs: Sequence[str],
     others: Mapping[str, str | None],
 ) -> None:
-    """A condition that is also an input: an encoder cannot forget what it is handed. A label or
-    id among them is given away.
-    """
+    """Warn if a condition, which an encoder may have to ignore, or a label is also an input."""
     label = others["label"]
     for what, name in others.items():
         if name is not None and name in inputs:
-            warn(f"{path}: the {what} {name} is also an input: leave it out of --features")
+            warn(f"{path}: the {what} {name} is also an input: remove it from the features")
     for column in columns:
         both = [name for name in column.column.value_names if name in inputs]
         if both:
             warn(
                 f"{path}: the condition {column.name} is also an input ({', '.join(both[:3])}):"
-                " leave it out of --features to ignore it"
+                " remove it from the features to ignore it"
             )
         if label is not None and label in (column.name, *column.column.value_names):
             warn(
-                f"{path}: {label} is the label and a condition too: what is ignored cannot be read,"
-                " what is used is given away"
+                f"{path}: {label} is both the label and a condition: if it is ignored it cannot be"
+                " predicted, if it is used the evaluation is trivial"
             )
 
 
 def _warn_of_rounding(
-    path: Path, columns: Sequence[_Understood], filled: Sequence[Numbers]
+    path: Path, columns: Sequence[_ConditionColumn], filled: Sequence[Doubles]
 ) -> None:
-    """A condition whose values lie so close together, beside their size, that single precision
-    makes many of them the same.
-    """
+    """Warn of values so close together that most of them are equal in single precision."""
     for column, values in zip(columns, filled, strict=True):
         if column.column.kind == "continuous":
             distinct, kept = len(np.unique(values)), len(np.unique(values.astype(np.float32)))
             if kept < distinct / 2:
-                told = f"its {distinct:,} distinct values become {kept:,} in 32-bit precision"
-                warn(f"{path}, condition {column.name}: {told}: subtract its smallest value first")
+                warn(
+                    f"{path}, condition {column.name}: its {distinct:,} distinct values become"
+                    f" {kept:,} in 32-bit precision: subtract its smallest value first"
+                )
 
 
 def _complete_rows(
-    table: Table,
-    columns: Sequence[_Understood],
-    vectors: npt.NDArray[np.float32] | None,
-    inputs: Sequence[str],
-    names: Any,
-    image: str | None,
-    labels: Any,
-    label: str | None,
-    missing: Missing,
+    table: TableFile, optional: dict[str, Mask], required: dict[str, Mask], missing: Missing
 ) -> Rows:
-    """The rows to use; what is missing in the others is told, or they are left out."""
-    lacks: dict[str, npt.NDArray[np.bool_]] = {column.name: column.missing() for column in columns}
-    if vectors is not None:
-        for place, name in enumerate(inputs):
-            lacks[name] = np.isnan(vectors[:, place]) | lacks.get(
-                name, np.zeros(len(table), dtype=bool)
-            )
-    needed: dict[str, npt.NDArray[np.bool_]] = {}
-    if names is not None and image is not None:
-        needed[image] = np.array([name is None for name in names])
-    if labels is not None and label is not None:
-        needed[label] = np.array([cell is None for cell in labels])
-    wrong = needed if missing == "impute" else lacks | needed
-    counts = {name: int(bad.sum()) for name, bad in wrong.items() if bad.any()}
-    if counts and missing != "drop":
-        first = min(int(np.argmax(bad)) for bad in wrong.values() if bad.any()) + 1
-        told = ", ".join(f"{count} in {name}" for name, count in counts.items())
-        how = "--missing drop leaves such rows out" + (
-            "" if missing == "impute" else ", --missing impute fills in all but images and labels"
-        )
+    """Return the rows to use; raise an error if other rows lack values that may not be missing.
+
+    Args:
+        optional: the rows that lack a value that can be imputed, by column.
+        required: the rows that lack an image or a label, by column.
+    """
+    lacking = required if missing == "impute" else optional | required
+    incomplete = np.logical_or.reduce([np.zeros(len(table), dtype=bool), *lacking.values()])
+    if incomplete.any() and missing != "drop":
+        counts = [f"{int(bad.sum())} in {name}" for name, bad in lacking.items() if bad.any()]
+        impute = ', missing="impute" fills in all but images and labels'
         raise DataError(
-            f"{table.path} has missing values: {told} (the first in row {first}); {how}"
+            f"{table.path} has missing values: {', '.join(counts)} (the first in row"
+            f' {int(np.argmax(incomplete)) + 1}); missing="drop" drops such rows'
+            f"{impute if missing == 'error' else ''}"
         )
-    keep = ~np.logical_or.reduce([*wrong.values(), np.zeros(len(table), dtype=bool)])
-    if not keep.any():
-        raise DataError(f"{table.path}: every row has a missing value; nothing is left to train on")
-    return np.flatnonzero(keep)
+    if incomplete.all():
+        raise DataError(f"{table.path}: every row has a missing value; no rows remain to train on")
+    return np.flatnonzero(~incomplete)
 
 
-def _filled(values: Numbers, train: Rows) -> Numbers:
-    """Missing numbers as the median of their column in the training rows."""
+def _impute(values: Doubles, train: Rows) -> Doubles:
+    """Replace missing numbers by the median of their column in the training rows."""
     if not np.isnan(values).any():
         return values
     known = [column[~np.isnan(column)] for column in values[train].T]
-    middle = np.array([np.median(column) if len(column) else 0.0 for column in known])
-    return np.where(np.isnan(values), middle, values)
+    medians = np.array([np.median(column) if len(column) else 0.0 for column in known])
+    return np.where(np.isnan(values), medians, values)
 
 
-def _classes(labels: Any, rows: Rows) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+def _classes(labels: Strings | None, rows: Rows) -> tuple[tuple[str, ...], Rows]:
     if labels is None:
         return ("unlabeled",), np.zeros(len(rows), np.int64)
     names = tuple(sorted(set(labels[rows]), key=by_size_then_alphabet))
-    place = {name: number for number, name in enumerate(names)}
-    return names, np.array([place[cell] for cell in labels[rows]], dtype=np.int64)
+    code = {name: number for number, name in enumerate(names)}
+    return names, np.array([code[cell] for cell in labels[rows]], dtype=np.int64)
 
 
-def _ids(table: Table, row_id: str | None, rows: Rows) -> list[str]:
+def _ids(table: TableFile, row_id: str | None, rows: Rows) -> list[str]:
     if row_id is None:
         return [str(row + 1) for row in rows]
-    name = table.one(row_id, "--row-id")
+    name = table.one(row_id, "the row id")
     cells, seen = table.text(name), dict[str, int]()
     for row in rows:
         cell = cells[row]
@@ -465,37 +434,37 @@ def _ids(table: Table, row_id: str | None, rows: Rows) -> list[str]:
                 " must differ"
             )
         seen[cell] = int(row) + 1
-    return [str(cells[row]) for row in rows]
+    return list(seen)
 
 
-def _image_paths(table: Table, image: str, names: Any, rows: Rows) -> list[Path]:
-    """Where the images are; those that are not there are counted and the first is named."""
-    column = table.one(image, "--image")
+def _images(
+    table: TableFile,
+    column: str,
+    cells: Strings,
+    rows: Rows,
+    size: int,
+    gray: bool,
+    data_dir: Path | None,
+) -> StreamedImages:
     folder = table.path.parent
-    paths = [folder / names[row] for row in rows]
-    known: dict[Path, bool] = {}
-    absent = [
-        place for place, path in enumerate(paths) if not known.setdefault(path, path.is_file())
-    ]
+    paths = [folder / cells[row] for row in rows]
+    exists: dict[Path, bool] = {}
+    absent = [n for n, path in enumerate(paths) if not exists.setdefault(path, path.is_file())]
     if absent:
-        row = int(rows[absent[0]]) + 1
+        where = table.where(int(rows[absent[0]]) + 1, table.one(column, "the image"))
         more = f", and {len(absent) - 1} others" if len(absent) > 1 else ""
         raise DataError(
-            f"{table.where(row, column)}: there is no image {paths[absent[0]]}{more}; paths are"
-            f" relative to {folder}"
+            f"{where}: there is no image {paths[absent[0]]}{more}; paths are relative to {folder}"
         )
-    return paths
+    return StreamedImages(
+        paths, size, mode="L" if gray else "RGB", cache_dir=data_folder(data_dir) / "decoded"
+    )
 
 
 def _parts(
-    table: Table,
-    split: str | None,
-    rows: Rows,
-    y: npt.NDArray[np.int64],
-    holdout: int | None,
-    seed: int,
+    table: TableFile, split: str | None, rows: Rows, y: Rows, holdout: int | None, seed: int
 ) -> tuple[Rows, Rows, Rows]:
-    """Which of the rows are for training, validation and test."""
+    """Return which of the rows are for training, validation and test."""
     if split is None:
         order = stratified_order(y, seed)
         kept = round(0.85 * len(order))
@@ -503,17 +472,16 @@ def _parts(
             raise DataError(
                 f"{table.path} has {len(order)} usable rows: too few to train, validate and test on"
             )
-        train, validation = hold_out(
-            order[:kept], round(0.15 * len(order)) if holdout is None else holdout
-        )
-        return train, validation, np.sort(order[kept:])
-    name = table.one(split, "--split")
+        if holdout is None:
+            holdout = round(0.15 * len(order))
+        return *hold_out(order[:kept], holdout), np.sort(order[kept:])
+    name = table.one(split, "the split")
     cells = table.text(name)[rows]
-    for place, cell in enumerate(cells):
+    for row, cell in zip(rows, cells, strict=True):
         if cell not in _PARTS:
             raise DataError(
-                f"{table.where(int(rows[place]) + 1, name)} is {cell!r}: it must be train,"
-                " validation or test"
+                f"{table.where(int(row) + 1, name)} is {cell!r}: it must be train, validation or"
+                " test"
             )
     train, validation, test = (np.flatnonzero(cells == part) for part in _PARTS)
     if len(train) == 0 or len(test) == 0:
@@ -524,20 +492,8 @@ def _parts(
     if holdout:
         if len(validation):
             raise DataError(
-                f"{table.path}, column {name!r} names validation rows already: leave out --holdout"
+                f"{table.path}, column {name!r} names validation rows already: omit holdout"
             )
-        order = stratified_order(y[train], seed)
-        own, held = hold_out(order, holdout)
-        train, validation = train[own], train[held]
+        kept_rows, held_out = hold_out(stratified_order(y[train], seed), holdout)
+        return train[kept_rows], train[held_out], test
     return train, validation, test
-
-
-def _no_duplicates(path: Path, names: Sequence[str]) -> None:
-    twice = [name for name in names if list(names).count(name) > 1]
-    if twice:
-        raise DataError(f"{path}: the condition {twice[0]} is asked for twice")
-
-
-def _given(vectors: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32]:
-    assert vectors is not None
-    return vectors

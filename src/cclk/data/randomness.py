@@ -1,6 +1,4 @@
-"""Random generators by purpose: every draw in this room is a function of a seed and of what the
-draw is for.
-"""
+"""Random generators by purpose: every draw is a function of a seed and of its purpose."""
 
 from __future__ import annotations
 
@@ -10,8 +8,11 @@ import numpy as np
 
 
 def generator(seed: int, *purpose: str | int) -> np.random.Generator:
-    """A generator of its own for each seed and purpose: `generator(seed, "uniform batches",
-    epoch)`.
+    """Return a generator for a seed and a purpose, as in `generator(seed, "uniform batches", 3)`.
+
+    Args:
+        seed: the seed.
+        purpose: names and numbers that identify what is drawn.
     """
     key = tuple(zlib.crc32(part.encode()) if isinstance(part, str) else part for part in purpose)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -1,8 +1,7 @@
-"""Which training rows make up the batch of a step.
+"""Batch samplers: the training rows of each step.
 
-A batch is a function of the sampler's arguments and the step alone: nothing is remembered between
-steps but a cache, so a run can be continued from any step. Every sampler draws the batches of a
-whole epoch at once from (seed, epoch).
+A batch is a function of the sampler's arguments and the step alone, so training can resume at any
+step. Every sampler draws the batches of an epoch at once, from (seed, epoch).
 """
 
 from __future__ import annotations
@@ -11,37 +10,42 @@ from abc import ABC, abstractmethod
 from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from cclk.data.randomness import generator
-
-Rows = npt.NDArray[np.int64]
+from cclk.data.splits import Rows
+from cclk.errors import DataError
 
 _TREE_COLUMNS = 16
 
 
 class BatchSampler(Protocol):
-    """What training needs of a sampler."""
+    """The interface that training requires of a sampler."""
 
     steps_per_epoch: int
 
     def batch(self, step: int) -> Tensor:
-        """The rows of the training split that make up this step's batch, int64 (batch_size,)."""
+        """Return the training rows of this step's batch, int64 (batch_size,)."""
         ...
 
 
 class EpochSampler(ABC):
-    """A sampler by epochs. A subclass says how the batches of one epoch are drawn."""
+    """Base class of samplers that draw the batches of an epoch at once.
+
+    Args:
+        rows: the number of training rows.
+        batch_size: rows per batch.
+        seed: seed of the draws.
+    """
 
     purpose: str
 
     def __init__(self, rows: int, batch_size: int, seed: int) -> None:
         if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
+            raise DataError(f"batch_size is {batch_size}: it must be at least 1")
         if batch_size > rows:
-            raise ValueError(
+            raise DataError(
                 f"batch_size is {batch_size}, but the training split has {rows} rows: choose a"
                 f" batch_size of at most {rows}"
             )
@@ -50,31 +54,44 @@ class EpochSampler(ABC):
         self._epoch, self._batches = -1, torch.empty(0)
 
     def batch(self, step: int) -> Tensor:
-        """The rows of this step's batch, int64 (batch_size,); any step from 0 on may be asked
-        for, in any order.
+        """Return the rows of a step's batch, int64 (batch_size,).
+
+        Args:
+            step: the step, counted from 0; steps may be requested in any order.
         """
         if step < 0:
-            raise ValueError(f"step is {step}: steps count from 0")
-        epoch, place = divmod(step, self.steps_per_epoch)
+            raise DataError(f"step is {step}: steps count from 0")
+        epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             drawn = self.draw(generator(self.seed, self.purpose, epoch))
             self._epoch, self._batches = epoch, torch.from_numpy(drawn)
-        return self._batches[place].clone()
+        return self._batches[position].clone()
 
     @abstractmethod
     def draw(self, random: np.random.Generator) -> Rows:
-        """The batches of an epoch, int64 (steps_per_epoch, batch_size)."""
+        """Return the batches of an epoch, int64 (steps_per_epoch, batch_size)."""
+
+    def _check_group(self, group: int) -> None:
+        if group < 1 or self.batch_size % group:
+            raise DataError(
+                f"group is {group}: it must be at least 1 and divide the batch_size,"
+                f" {self.batch_size}"
+            )
 
     def _in_groups(self, groups: Rows, random: np.random.Generator) -> Rows:
-        """Batches of whole groups (g, size), in random order."""
+        """Return batches of random groups from (g, size)."""
         per_batch = self.batch_size // groups.shape[1]
-        chosen = random.permutation(len(groups))[: self.steps_per_epoch * per_batch]
-        return groups[chosen].reshape(self.steps_per_epoch, self.batch_size)
+        drawn = random.permutation(len(groups))[: self.steps_per_epoch * per_batch]
+        return groups[drawn].reshape(self.steps_per_epoch, self.batch_size)
 
 
 class Uniform(EpochSampler):
-    """Every row once per epoch, in random order; what is left over after the last whole batch
-    waits for another epoch.
+    """Every row at most once per epoch, in random order; an incomplete last batch is dropped.
+
+    Args:
+        rows: the number of training rows.
+        batch_size: rows per batch.
+        seed: seed of the draws.
     """
 
     purpose = "uniform batches"
@@ -92,12 +109,14 @@ class ClusterBatches(EpochSampler):
 
     Args:
         clusters: the cluster of each training row, integers (n,).
-        mode: "fair": all rows of a batch are of one cluster, chosen with probability proportional
-            to its size; rows of a cluster take turns, and are drawn with replacement where the
-            cluster is smaller than the batch. "weaksup": a batch is made of groups of rows of the
-            same cluster.
-        group: rows per group for "weaksup"; a cluster that does not divide into groups has its last
-            one filled from its own rows.
+        batch_size: rows per batch.
+        seed: seed of the draws.
+        mode: "fair": all rows of a batch belong to one cluster, drawn with probability proportional
+            to its size. The rows of a cluster take turns; a cluster smaller than the batch is
+            sampled with replacement. "weaksup": a batch consists of groups of rows of the same
+            cluster.
+        group: rows per group for "weaksup"; the last group of a cluster is filled up with rows of
+            the same cluster.
     """
 
     purpose = "cluster batches"
@@ -112,68 +131,65 @@ class ClusterBatches(EpochSampler):
         group: int = 2,
     ) -> None:
         if clusters.ndim != 1 or clusters.is_floating_point():
-            raise ValueError(
+            raise DataError(
                 f"clusters has shape {tuple(clusters.shape)} and dtype {clusters.dtype}: it must be"
                 " integers (n,)"
             )
         super().__init__(len(clusters), batch_size, seed)
         if mode not in ("fair", "weaksup"):
-            raise ValueError(f"mode is {mode!r}: choose fair or weaksup")
+            raise DataError(f"mode is {mode!r}: choose fair or weaksup")
         if mode == "weaksup":
-            _check_group(group, batch_size)
+            self._check_group(group)
         self.mode, self.group = mode, group
         _, label = np.unique(clusters.cpu().numpy(), return_inverse=True)
         self._sizes = np.bincount(label)
         self._by_cluster = np.argsort(label, kind="stable")
 
     def draw(self, random: np.random.Generator) -> Rows:
-        return (
-            self._fair(random)
-            if self.mode == "fair"
-            else self._in_groups(self._pairs(random), random)
-        )
+        if self.mode == "fair":
+            return self._fair(random)
+        return self._in_groups(self._groups(random), random)
 
     def _fair(self, random: np.random.Generator) -> Rows:
-        turns = random.choice(
+        drawn = random.choice(
             len(self._sizes), size=self.steps_per_epoch, p=self._sizes / self.rows
         )
         batches = np.empty((self.steps_per_epoch, self.batch_size), np.int64)
         for cluster, members in enumerate(np.split(self._by_cluster, np.cumsum(self._sizes)[:-1])):
-            steps = np.flatnonzero(turns == cluster)
-            whole = len(members) // self.batch_size
-            if whole == 0:
+            steps = np.flatnonzero(drawn == cluster)
+            full = len(members) // self.batch_size
+            if full == 0:
                 batches[steps] = random.choice(members, size=(len(steps), self.batch_size))
                 continue
-            for start in range(0, len(steps), whole):
-                some = steps[start : start + whole]
-                batches[some] = random.permutation(members)[: len(some) * self.batch_size].reshape(
-                    -1, self.batch_size
-                )
+            for start in range(0, len(steps), full):
+                some = steps[start : start + full]
+                shuffled = random.permutation(members)[: len(some) * self.batch_size]
+                batches[some] = shuffled.reshape(-1, self.batch_size)
         return batches
 
-    def _pairs(self, random: np.random.Generator) -> Rows:
-        # Shuffled within clusters: a random number beside the cluster as the sorting key.
+    def _groups(self, random: np.random.Generator) -> Rows:
+        # Sorting by (cluster, random number) shuffles within clusters.
         cluster = np.repeat(np.arange(len(self._sizes)), self._sizes)
         members = self._by_cluster[np.lexsort((random.random(self.rows), cluster))]
         padded = -(-self._sizes // self.group) * self.group
-        start, size = (
-            np.repeat(np.cumsum(self._sizes) - self._sizes, padded),
-            np.repeat(self._sizes, padded),
-        )
-        place = np.arange(padded.sum()) - np.repeat(np.cumsum(padded) - padded, padded)
-        return members[start + place % size].reshape(-1, self.group)
+        start = np.repeat(np.cumsum(self._sizes) - self._sizes, padded)
+        position = np.arange(padded.sum()) - np.repeat(np.cumsum(padded) - padded, padded)
+        rows: Rows = members[start + position % np.repeat(self._sizes, padded)]
+        return rows.reshape(-1, self.group)
 
 
 class LocalBatches(EpochSampler):
-    """Batches in which every row has close neighbors: groups of neighbors in the condition,
-    redrawn every epoch.
+    """Batches of groups of neighbors in the condition, drawn again every epoch.
 
     The groups are the leaves of a random-projection tree: every node sorts its rows along a random
-    direction and cuts them in two halves, until `group` rows are left. A batch is batch_size /
-    group random groups. Columns are standardized first, so that units do not matter.
+    direction and splits them in two halves, until `group` rows are left. A batch consists of
+    batch_size / group random groups. All columns are standardized first, so that units do not
+    matter.
 
     Args:
         condition: the condition of each training row, (n,) or (n, k).
+        batch_size: rows per batch.
+        seed: seed of the draws.
         group: neighbors per group.
     """
 
@@ -183,30 +199,31 @@ class LocalBatches(EpochSampler):
         self, condition: Tensor, batch_size: int, *, seed: int = 0, group: int = 16
     ) -> None:
         super().__init__(len(condition), batch_size, seed)
-        _check_group(group, batch_size)
+        self._check_group(group)
         self.group = group
         values = condition.detach().cpu().to(torch.float32).reshape(len(condition), -1).numpy()
         if not np.isfinite(values).all():
-            raise ValueError("condition has values that are NaN or infinite: drop or impute them")
-        spread = values.std(axis=0)
-        self._values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1)
+            raise DataError("condition has values that are NaN or infinite: drop or impute them")
+        # `Condition.standardized` cannot replace this: it leaves attributes, embeddings and, if
+        # the settings say so, all columns in their units, and it rounds differently, which reorders
+        # rows with nearly equal projections. Runs with local batches would no longer be reproduced.
+        deviation = values.std(axis=0)
+        self._values = (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
 
     def draw(self, random: np.random.Generator) -> Rows:
         return self._in_groups(self._leaves(random), random)
 
     def _leaves(self, random: np.random.Generator) -> Rows:
-        """All nodes of a level are cut at once: rows lie node by node, and one sort by (node,
-        projection) does them all.
-        """
         values = self._values
         if values.shape[1] > _TREE_COLUMNS:
             values = values @ random.standard_normal(
                 (values.shape[1], _TREE_COLUMNS), dtype=np.float32
             )
-        # A random order to begin with: it decides between equal conditions, and which rows are left
-        # out of whole groups.
+        # The initial random order breaks ties between equal conditions, and decides which rows are
+        # left out if they do not divide into groups.
         order = random.permutation(self.rows)[: self.rows // self.group * self.group]
         leaves = np.array([len(order) // self.group])
+        # Rows are stored node by node, so one sort by (node, projection) splits a level of nodes.
         while leaves.max() > 1:
             node = np.repeat(np.arange(len(leaves)), leaves * self.group)
             directions = random.standard_normal((len(leaves), values.shape[1]), dtype=np.float32)
@@ -215,10 +232,3 @@ class LocalBatches(EpochSampler):
             halves = np.stack([leaves // 2, leaves - leaves // 2], axis=1).ravel()
             leaves = halves[halves > 0]
         return order.reshape(-1, self.group)
-
-
-def _check_group(group: int, batch_size: int) -> None:
-    if group < 1 or batch_size % group:
-        raise ValueError(
-            f"group is {group}: it must be at least 1 and divide the batch_size, {batch_size}"
-        )

@@ -1,10 +1,11 @@
-"""Tables from CSV and Parquet files, cell by cell as text or numbers, with complaints that name
-the row and the column.
+"""`TableFile`: the columns of a CSV or Parquet file as text or numbers, with errors that name row
+and column.
 """
 
 from __future__ import annotations
 
 import csv
+import difflib
 import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,62 +19,64 @@ from cclk.errors import DataError
 from cclk.extras import needed_for
 
 Strings = npt.NDArray[np.object_]
-Numbers = npt.NDArray[np.float64]
+Doubles = npt.NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float32).max)
 _MISSING = frozenset({"na", "n/a", "nan", "null", "none", "?"})
+_TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
+_DELIMITERS = {",": "','", ";": "';'", "\t": "tabs"}
 
 
-class Table:
-    """The columns of a file. Rows count from 1 and the header is not one, as people count them;
-    CSV lines are one more.
+class TableFile:
+    """The columns of a table. In messages, rows count from 1, without the header.
+
+    Args:
+        path: a .parquet file, or a CSV file separated by commas, semicolons or tabs.
     """
 
     def __init__(self, path: Path) -> None:
         with needed_for("reading tables"):
             import pyarrow as pa
+            from pyarrow import parquet
         self.path = path
         if not path.is_file():
-            raise DataError(f"there is no file {path}: give a CSV or Parquet file")
+            raise DataError(f"there is no file {path}: pass the path of a CSV or Parquet file")
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty: it needs a header and rows")
         self.layout = ""
-        """How a CSV file is written, if it is not separated by commas."""
-        delimiter = "," if path.suffix == ".parquet" else _delimiter(path)
+        """The layout of a CSV file that is not separated by commas."""
+        is_parquet = path.suffix == ".parquet"
+        delimiter = "," if is_parquet else _delimiter(path)
         try:
-            self._table = (
-                _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, delimiter)
-            )
-        except pa.ArrowInvalid as error:
-            told = str(error).splitlines()[0]
-            if "UTF8" in told or "utf8" in told:
-                told = f"{told.rstrip('.')}: it is not UTF-8 text; save it as UTF-8"
-            elif "columns, got" in told:
-                told = (
-                    f"{told}; columns are separated by {_DELIMITERS[delimiter]}: quote cells that"
-                    " contain one"
+            self._table = parquet.read_table(path) if is_parquet else _read_csv(path, delimiter)
+        except (pa.ArrowInvalid, OSError) as error:
+            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            if "utf8" in why.lower():
+                why = f"{why.rstrip('.')}: it is not UTF-8 text; save it as UTF-8"
+            elif "columns, got" in why:
+                why += (
+                    f"; columns are separated by {_DELIMITERS[delimiter]}: quote cells that contain"
+                    " one"
                 )
-            raise DataError(f"{path} cannot be read: {told}") from error
-        except OSError as error:
-            raise DataError(
-                f"{path} cannot be read: {error.strerror or str(error).splitlines()[0]}"
-            ) from error
+            raise DataError(f"{path} cannot be read: {why}") from error
         if delimiter != ",":
             self._table, commas = _decimal_points(self._table)
-            self.layout = f"separated by {_DELIMITERS[delimiter]}" + (
-                ", with decimal commas" if commas else ""
-            )
+            decimals = ", with decimal commas" if commas else ""
+            self.layout = f"separated by {_DELIMITERS[delimiter]}{decimals}"
         self.names: list[str] = self._table.column_names
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
-        if twice:
-            raise DataError(f"{path} has several columns named {twice[0]!r}: rename them")
+        repeated = [name for name in self.names if self.names.count(name) > 1]
+        if repeated:
+            raise DataError(f"{path} has several columns named {min(repeated)!r}: rename them")
         if len(self) == 0:
             raise DataError(f"{path} has a header and no rows")
 
     @classmethod
-    def of(cls, frame: Any, wanted: Sequence[str] = ()) -> Table:
-        """The wanted columns, or all, of a data frame or a mapping of names to columns, which
-        messages call x.
+    def of(cls, frame: Any, names: Sequence[str] = ()) -> TableFile:
+        """Return columns of a data frame or a mapping, which messages call x.
+
+        Args:
+            frame: a data frame, a table, or a mapping from names to columns.
+            names: the columns to read; by default all.
         """
         with needed_for("reading data frames"):
             import pyarrow as pa
@@ -85,9 +88,9 @@ class Table:
             or list(getattr(frame, "columns", frame))
         }
         self.names = list(keys)
-        wanted = [self.one(name, "an input of the encoder") for name in wanted] or self.names
+        names = [self.one(name, "an input of the encoder") for name in names] or self.names
         try:
-            self._table = pa.table({name: frame[keys[name]] for name in wanted})
+            self._table = pa.table({name: frame[keys[name]] for name in names})
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise DataError(
                 f"x cannot be read as a table: {' '.join(str(error).split())}"
@@ -97,41 +100,45 @@ class Table:
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def matching(self, pattern: str, what: str) -> list[str]:
-        """The columns of a name, or of a pattern such as sensor_*, in the order of the file."""
-        found = (
-            [pattern]
-            if pattern in self.names
-            else [name for name in self.names if fnmatch.fnmatchcase(name, pattern)]
-        )
-        if not found:
-            import difflib
+    def matching(self, pattern: str, purpose: str) -> list[str]:
+        """Return the columns that match, in the order of the file.
 
+        Args:
+            pattern: a name, or a pattern such as sensor_*.
+            purpose: what the columns are used for, for the error message.
+        """
+        if pattern in self.names:
+            return [pattern]
+        matches = [name for name in self.names if fnmatch.fnmatchcase(name, pattern)]
+        if not matches:
             near = difflib.get_close_matches(pattern, self.names, n=1)
-            meant = f" (did you mean {near[0]!r}?)" if near else ""
-            mixed = (
-                ""
-                if self.layout or ";" not in "".join(self.names)
-                else "; if ';' separates its columns, quote names with commas"
-            )
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            quote = ""
+            if not self.layout and ";" in "".join(self.names):
+                quote = "; if ';' separates its columns, quote names with commas"
             raise DataError(
-                f"{self.path} has no column {pattern!r}{meant}, asked for as {what}: it has"
-                f" {_listed(self.names)}{mixed}"
+                f"{self.path} has no column {pattern!r}{hint}, requested as {purpose}: it has"
+                f" {_listed(self.names)}{quote}"
             )
-        return found
+        return matches
 
-    def one(self, pattern: str, what: str) -> str:
-        """The one column of a name."""
-        found = self.matching(pattern, what)
-        if len(found) > 1:
+    def one(self, pattern: str, purpose: str) -> str:
+        """Return the one column that matches.
+
+        Args:
+            pattern: a name, or a pattern that matches one name.
+            purpose: what the column is used for, for the error message.
+        """
+        matches = self.matching(pattern, purpose)
+        if len(matches) > 1:
             raise DataError(
-                f"{self.path}: {pattern!r}, asked for as {what}, is several columns"
-                f" ({_listed(found)}): name one"
+                f"{self.path}: {pattern!r}, requested as {purpose}, matches several columns"
+                f" ({_listed(matches)}): name one"
             )
-        return found[0]
+        return matches[0]
 
     def is_list(self, name: str) -> bool:
-        """Whether each cell is a list of numbers, as Parquet can hold."""
+        """Return whether each cell is a list of numbers, as in Parquet files."""
         import pyarrow.types as types
 
         kind = self._table.schema.field(name).type
@@ -139,92 +146,86 @@ class Table:
             types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
         )
 
-    def vectors(self, name: str) -> Numbers:
-        """A column of lists as (n, k); all must have the same length."""
+    def vectors(self, name: str) -> Doubles:
+        """Return a column of lists of the same length as (n, k), with NaN for missing lists."""
         cells: list[Any] = self._table.column(name).to_pylist()
         width = next((len(cell) for cell in cells if cell), 0)
         values = np.full((len(cells), max(width, 1)), np.nan)
         for row, cell in enumerate(cells):
-            if cell is not None:
-                if len(cell) != width:
-                    raise DataError(
-                        f"{self.where(row + 1, name)} has {len(cell)} numbers and others {width}:"
-                        " all need the same"
-                    )
-                try:
-                    values[row] = [np.nan if value is None else value for value in cell]
-                except (TypeError, ValueError):
-                    told = f"{self.where(row + 1, name)} holds {cell!r}: a list must be of numbers"
-                    raise DataError(
-                        f"{told}; a set of attributes is text, words joined by ';'"
-                    ) from None
-                if (np.abs(values[row]) > _LARGEST).any():
-                    raise DataError(
-                        f"{self.where(row + 1, name)} holds an infinite number: they must be finite"
-                    )
+            if cell is None:
+                continue
+            where = self.where(row + 1, name)
+            if len(cell) != width:
+                raise DataError(
+                    f"{where} has {len(cell)} numbers and others have {width}: all lists must have"
+                    " the same length"
+                )
+            try:
+                values[row] = [np.nan if value is None else value for value in cell]
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"{where} holds {cell!r}: a list must consist of numbers; a set of attributes"
+                    " is text, joined by ';'"
+                ) from None
+            if (np.abs(values[row]) > _LARGEST).any():
+                raise DataError(f"{where} holds an infinite number: numbers must be finite")
         return values
 
     def text(self, name: str, empty: str | None = None) -> Strings:
-        """A column as text; a missing cell is None, and an empty one too if it is not said what
-        that means.
+        """Return a column as text, with None for missing cells.
+
+        Args:
+            name: the column.
+            empty: the value of empty cells.
         """
+        import pyarrow.types as types
+
         column = self._table.column(name)
-        # Python has no nanoseconds.
-        cells: list[Any] = (
-            column if not _is_timestamp(column.type) else _microseconds(column)
-        ).to_pylist()
-        texts = [
-            (
-                None
-                if cell is None or (isinstance(cell, float) and np.isnan(cell))
-                else str(cell).strip()
-            )
-            for cell in cells
-        ]
-        known = [empty if cell == "" else cell for cell in texts]
+        if types.is_timestamp(column.type):
+            column = _microseconds(column)  # Python has no nanoseconds
+        texts = (
+            "na" if cell is None or cell != cell else str(cell).strip()
+            for cell in column.to_pylist()
+        )
         return np.array(
-            [
-                None if cell is None or (cell and cell.lower() in _MISSING) else cell
-                for cell in known
-            ],
+            [empty if not text else None if text.lower() in _MISSING else text for text in texts],
             dtype=object,
         )
 
-    def numbers(self, name: str, otherwise: str = "") -> Numbers:
-        """A column as numbers, dates as days since 1970-01-01; a missing cell is NaN, and text
-        is an error that names its row.
+    def numbers(self, name: str, hint: str = "") -> Doubles:
+        """Return a column as numbers, with dates as days since 1970-01-01 and NaN for missing
+        cells; text is an error that names its row.
 
         Args:
-            otherwise: what else to do about a cell that is no number, for the error.
+            name: the column.
+            hint: what else to do about a cell that is not a number, for the error message.
         """
-        values = self._parsed(name, otherwise)
-        endless = np.flatnonzero(np.abs(values) > _LARGEST)
-        if len(endless):
+        values = self._parsed(name, hint)
+        infinite = np.flatnonzero(np.abs(values) > _LARGEST)
+        if len(infinite):
             raise DataError(
-                f"{self.where(int(endless[0]) + 1, name)} is infinite or beyond 3e38: it must be"
+                f"{self.where(int(infinite[0]) + 1, name)} is infinite or beyond 3e38: it must be"
                 " finite"
             )
         return values
 
-    def _parsed(self, name: str, otherwise: str) -> Numbers:
+    def _parsed(self, name: str, hint: str) -> Doubles:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         column = self._table.column(name)
-        if _is_temporal(column.type):
-            return np.asarray(
-                _microseconds(column).cast(pa.int64()).to_numpy().astype(np.float64) / 86_400e6
-            )
-        if self._begins_with_date(name):
-            wanted, parse = f"a date such as {EXAMPLE}, as in other rows", days
-        else:
-            wanted, parse = "a number", _float
+        if _is_temporal(column):
+            stamps = _microseconds(column).cast(pa.int64()).to_numpy()
+            return np.asarray(stamps.astype(np.float64) / 86_400e6)
+        expected, parse = f"a date such as {EXAMPLE}, as in other rows", days
+        if not self._begins_with_date(name):
+            expected, parse = "a number", _float
             if pa.types.is_string(column.type):
                 column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
             try:
                 return np.asarray(column.cast(pa.float64()).to_numpy().astype(np.float64))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                pass  # cell by cell: truth values, spaces, and what is wrong
+                pass  # cell by cell: truth values, spaces, and errors
         values = np.full(len(self), np.nan)
         for row, cell in enumerate(self.text(name)):
             if cell is not None:
@@ -234,13 +235,13 @@ class Table:
                     point = " with a decimal point" if parse is _float and "," in cell else ""
                     raise DataError(
                         f"{self.where(row + 1, name)} is {cell!r}: it must be"
-                        f" {wanted}{point}{otherwise}"
+                        f" {expected}{point}{hint}"
                     ) from None
         return values
 
     def is_numeric(self, name: str) -> bool:
-        """Whether every cell that is there is a number; dates are not."""
-        if _is_temporal(self._table.column(name).type) or self._begins_with_date(name):
+        """Return whether all cells that are not missing are numbers; dates are not."""
+        if _is_temporal(self._table.column(name)) or self._begins_with_date(name):
             return False
         try:
             self._parsed(name, "")
@@ -249,15 +250,15 @@ class Table:
         return True
 
     def is_date(self, name: str) -> bool:
-        """Whether every cell that is there is written as an ISO date or date-time."""
-        if _is_temporal(self._table.column(name).type):
+        """Return whether all cells that are not missing are ISO dates or date-times."""
+        if _is_temporal(self._table.column(name)):
             return True
         return self._begins_with_date(name) and all(
             is_date(cell) for cell in self.text(name) if cell is not None
         )
 
     def _begins_with_date(self, name: str) -> bool:
-        """Whether the first cell that is there is a date: quick where a column is anything else."""
+        """Return whether the first cell that is not missing is a date, which is fast to check."""
         import pyarrow.types as types
 
         column = self._table.column(name)
@@ -267,43 +268,29 @@ class Table:
         return is_date(next((cell for cell in cells if cell and cell.lower() not in _MISSING), ""))
 
     def where(self, row: int, name: str) -> str:
-        """How a cell is called in a complaint."""
+        """Return how messages name a cell."""
         return f"{self.path}, row {row}, column {name!r}"
-
-
-_TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 
 def _float(text: str) -> float:
     return float(_TRUTH.get(text.lower(), text))
 
 
-def _is_timestamp(kind: Any) -> bool:
+def _is_temporal(column: Any) -> bool:
     import pyarrow.types as types
 
-    return bool(types.is_timestamp(kind))
-
-
-def _is_temporal(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_date(kind)) or _is_timestamp(kind)
+    return bool(types.is_date(column.type) or types.is_timestamp(column.type))
 
 
 def _microseconds(column: Any) -> Any:
-    """Dates or timestamps of any unit as timestamps in microseconds."""
+    """Convert dates or timestamps of any unit to timestamps in microseconds."""
     import pyarrow as pa
 
     return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
 
 
-_DELIMITERS = {",": "','", ";": "';'", "\t": "tabs"}
-
-
 def _delimiter(path: Path) -> str:
-    """What separates the names of the header; a file with a single column would be of no use, so
-    the first that separates any is it.
-    """
+    """Return the first delimiter that separates the header: one column would be of no use."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         header = file.readline()
     return next(
@@ -316,46 +303,34 @@ def _read_csv(path: Path, delimiter: str) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    # Everything as text: what a column is, and which cell is wrong, is decided here and not by the
-    # first block of the file.
+    # All columns as text: kinds are inferred from the full column, not from the first block.
     with csv.open_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter)) as lines:
         names = lines.schema.names
-    words = [
-        spelled for word in _MISSING for spelled in {word, word.upper(), word.capitalize()}
-    ] + ["NaN", "N/A"]
-    convert = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=words
-    )
+    nulls = {spelling for word in _MISSING for spelling in (word, word.upper(), word.capitalize())}
     return csv.read_csv(
         path,
-        convert_options=convert,
+        convert_options=csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=True,
+            null_values=[*nulls, "NaN"],
+        ),
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
     )
 
 
 def _decimal_points(table: Any) -> tuple[Any, bool]:
-    """Columns of whole numbers and numbers with a decimal comma, with points instead; and
-    whether there are any.
-    """
+    """Replace decimal commas in columns of numbers; also return whether there were any."""
     import pyarrow.compute as pc
 
-    found = False
-    for place, name in enumerate(table.column_names):
-        column = table.column(place)
+    replaced = False
+    for position, name in enumerate(table.column_names):
+        column = table.column(position)
         decimal = pc.match_substring_regex(column, r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
-        whole = pc.match_substring_regex(column, r"^\s*([+-]?\d+)?\s*$")
-        if pc.any(decimal).as_py() and pc.all(pc.or_(decimal, whole)).as_py():
-            table, found = (
-                table.set_column(place, name, pc.replace_substring(column, ",", ".")),
-                True,
-            )
-    return table, found
-
-
-def _read_parquet(path: Path) -> Any:
-    from pyarrow import parquet
-
-    return parquet.read_table(path)
+        integer = pc.match_substring_regex(column, r"^\s*([+-]?\d+)?\s*$")
+        if pc.any(decimal).as_py() and pc.all(pc.or_(decimal, integer)).as_py():
+            column = pc.replace_substring(column, ",", ".")
+            table, replaced = table.set_column(position, name, column), True
+    return table, replaced
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

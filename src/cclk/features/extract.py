@@ -73,7 +73,7 @@ def extract(
         name: split for name in SPLITS if name in splits and len(split := getattr(dataset, name))
     }
     ids = _ids(dataset, chosen)
-    about = {
+    metadata = {
         "dataset": dataset.name,
         "encoder": extractor.name,
         **extractor.about,
@@ -85,7 +85,9 @@ def extract(
 
         def write(draft: Path) -> None:
             with draft.open("wb") as stream:
-                np.savez(stream, features=features, ids=ids, about=np.array(json.dumps(about)))
+                np.savez(
+                    stream, features=features, ids=ids, metadata=np.array(json.dumps(metadata))
+                )
 
         replace_file(out, write)
     return out

@@ -25,7 +25,7 @@ import cclk
 from cclk import datasets
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
-from cclk.data.table_file import Table
+from cclk.data.table_file import TableFile
 from cclk.errors import RunError, SettingsError
 from cclk.files import read_tensors, replace_text, write_tensors
 from cclk.training.metrics import read_metrics
@@ -49,7 +49,7 @@ def load_dataset(settings: Settings) -> Dataset:
         path = Path(settings.data.dataset).expanduser()
         columns = "an array `condition`"
         if path.suffix != ".npz":
-            columns = f"a condition among {', '.join(Table(path).names[:20])}"
+            columns = f"a condition among {', '.join(TableFile(path).names[:20])}"
         others = ", ".join(method for method in METHODS if method not in CONDITIONAL)
         raise SettingsError(
             f"{settings.method} needs a condition: add {columns}, or choose a method that needs"

@@ -16,7 +16,7 @@ from torch import Tensor
 from cclk.data.decode import Mode, need_pillow, read_image, square_image
 from cclk.data.manifest import input_vectors, load_inputs
 from cclk.data.streamed import StreamedImages
-from cclk.data.table_file import Table
+from cclk.data.table_file import TableFile
 from cclk.datasets import DATASETS
 from cclk.datasets import load as load_dataset
 from cclk.errors import DataError, RunError
@@ -95,7 +95,7 @@ def read_samples(
         if run.inputs:  # in the order of training, whatever the order in this file
             options["features"] = run.inputs
         own = options.pop("row_id", None)
-        if row_id is None and own is not None and own in Table(Path(source)).names:
+        if row_id is None and own is not None and own in TableFile(Path(source)).names:
             row_id = own
         return load_inputs(Path(source), data_dir=folder, row_id=row_id, **options)
     if source.endswith(".npz"):
@@ -168,7 +168,7 @@ def _images(x: Any, shape: tuple[int, ...]) -> Samples:
 
 def _vectors(x: Any, shape: tuple[int, ...], columns: Sequence[str]) -> Tensor:
     if hasattr(x, "columns") or isinstance(x, Mapping):
-        table = Table.of(x, columns)
+        table = TableFile.of(x, columns)
         samples = input_vectors(table, columns or table.names)
     else:
         try:
