@@ -230,7 +230,7 @@ def test_mistakes_are_one_line(
         (["embed", folder / "numbers", missing, "--out", out], "row 1, column 's_1' is empty"),
         (
             ["embed", folder / "images", missing, "--out", out],
-            "row 1, column 'path': there is no image",
+            "row 1, column 'path': the image",
         ),
         (["embed", folder / "numbers", wrong, "--out", out], "have the shape (5,), but"),
         (

@@ -254,7 +254,7 @@ def test_mistakes_are_told_in_one_line(
 
 
 def test_files_that_are_no_npz(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.npz: there is no such file"):
+    with pytest.raises(DataError, match=r"nowhere\.npz: it does not exist"):
         datasets.load(str(tmp_path / "nowhere.npz"))
     (tmp_path / "mine.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match=r"not an \.npz file, or it is truncated"):

@@ -120,14 +120,14 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            rf"is not complete in {tmp_path / 'cub'}, images.txt, .*: get .* from https://\S+ and"
-            r" unpack"
+            rf"is not complete in {tmp_path / 'cub'}, missing: images.txt, .*; get .* from"
+            r" https://\S+ and unpack"
         ),
     ):
         load(tmp_path)
     root = write(tmp_path)
     (root / "train_test_split.txt").unlink()
-    with pytest.raises(DataError, match=rf"in {root}, train_test_split.txt not found"):
+    with pytest.raises(DataError, match=rf"in {root}, missing: train_test_split.txt; get"):
         load(tmp_path)
 
 
@@ -140,7 +140,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
             "three 001",
             r"images.txt, line 3: 'three 001.* is not image and path",
         ),
-        ("images.txt", "3 001", "2 001", "images.txt, line 3: number 2 stands in line 2 already"),
+        ("images.txt", "3 001", "2 001", "images.txt, line 3: number 2 is in line 2 already"),
         ("images.txt", IMAGES[2], "", "images.txt, line 3: '3' is not image and path"),
         (
             "images.txt",
@@ -161,7 +161,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
             "image_class_labels.txt, line 4: class 3 is not in classes.txt",
         ),
         ("image_class_labels.txt", "4 2", "4 b", "line 4: class b is not in classes.txt"),
-        ("image_class_labels.txt", "6 2\n", "", "image_class_labels.txt says nothing of image 6"),
+        ("image_class_labels.txt", "6 2\n", "", "image_class_labels.txt has no class of image 6"),
         ("image_class_labels.txt", "6 2\n", "6 2\n7 2\n", "line 7: image 7 is not in images.txt"),
         (
             "train_test_split.txt",
@@ -216,7 +216,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
             "attributes/image_attribute_labels.txt",
             "2 3 0 3",
             "2 1 0 3",
-            "says nothing of attribute 3 of image 2, and something else twice",
+            "lacks attribute 3 of image 2 and repeats another",
         ),
     ],
 )

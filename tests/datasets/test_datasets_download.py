@@ -142,7 +142,7 @@ def cifar(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
 
 
 def nothing_left(folder: Path) -> bool:
-    return not folder.exists() or not list(folder.iterdir())
+    return not folder.exists()
 
 
 def test_files_are_fetched_verified_and_kept(mnist: dict[str, bytes], tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_wrong_contents_are_not_kept(mnist: dict[str, bytes], tmp_path: Path) ->
     Handler.content["/mnist/t10k-labels-idx1-ubyte.gz"] = gzip.compress(b"something else")
     expected = md5(mnist["t10k-labels-idx1-ubyte"])
     message = (
-        rf"gave a t10k-labels-idx1-ubyte with MD5 {md5(b'something else')} instead of {expected}\):"
+        rf"sent a t10k-labels-idx1-ubyte with MD5 {md5(b'something else')} instead of {expected}\):"
         r" put train-images"
     )
     with pytest.raises(DataError, match=message):
@@ -197,7 +197,7 @@ def test_damaged_downloads_are_not_kept(
     with pytest.raises(
         DataError,
         match=(
-            r"could not be downloaded \(.*(cut short or damaged|with MD5).*\): put"
+            r"could not be downloaded \(.*(truncated or damaged|with MD5).*\): put"
             r" train-images-idx3-ubyte, "
         ),
     ):
@@ -262,12 +262,29 @@ def test_files_that_unpack_without_end_are_refused(
     mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "_LARGEST_FILE", 1000)
-    with pytest.raises(DataError, match="unpacks to more than 1000 bytes"):
+    with pytest.raises(DataError, match="has more than 1000 bytes"):
         ensure("mnist", tmp_path)
     monkeypatch.setattr(download, "_LARGEST_DOWNLOAD", 10)
-    with pytest.raises(DataError, match="sent more than 10 bytes"):
+    with pytest.raises(DataError, match="has more than 10 bytes"):
         ensure("mnist", tmp_path)
     assert nothing_left(tmp_path / "mnist")
+
+
+@pytest.mark.usefixtures("mnist", "cifar")
+def test_a_failed_download_leaves_no_folders(tmp_path: Path) -> None:
+    Handler.content.clear()
+    with pytest.raises(DataError, match="could not be downloaded"):
+        ensure("mnist", tmp_path / "deep" / "down")
+    assert nothing_left(tmp_path / "deep")
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "train-labels-idx1-ubyte").write_bytes(b"mine")
+    with pytest.raises(DataError, match="could not be downloaded"):
+        ensure("mnist", tmp_path)
+    assert [path.name for path in (tmp_path / "mnist").iterdir()] == ["train-labels-idx1-ubyte"]
+    (tmp_path / "cifar10").mkdir()
+    with pytest.raises(DataError, match="could not be downloaded"):
+        ensure("cifar10", tmp_path)
+    assert (tmp_path / "cifar10").is_dir(), "a folder that was there before stays"
 
 
 def test_missing_at_the_address(mnist: dict[str, bytes], tmp_path: Path) -> None:
@@ -344,8 +361,8 @@ def test_a_folder_that_cannot_be_made(mnist: dict[str, bytes], tmp_path: Path) -
     with pytest.raises(
         DataError,
         match=(
-            r"MNIST cannot be put into .*file/mnist: Not a directory; choose another folder with"
-            r" --data-dir"
+            r"MNIST cannot be stored in .*file/mnist: Not a directory; choose another data folder"
+            r" with data_dir"
         ),
     ):
         ensure("mnist", tmp_path / "file")
@@ -358,7 +375,7 @@ def test_a_full_disk(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(DataError, match=r"MNIST cannot be put into .*: No space left on device"):
+    with pytest.raises(DataError, match=r"MNIST cannot be stored in .*: No space left on device"):
         ensure("mnist", tmp_path)
     assert nothing_left(tmp_path / "mnist")
 

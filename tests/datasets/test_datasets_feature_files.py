@@ -149,7 +149,8 @@ def test_files_that_are_no_npz(data_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            r"there is no feature file .*: make it with cclk features cifar10 \(.*lists encoders\)$"
+            r"the feature file .* does not exist: make it with cclk features cifar10 \(.*lists"
+            r" encoders\)$"
         ),
     ):
         datasets.load("cifar10", data_dir=data_dir, features=path)

@@ -44,8 +44,8 @@ def test_compressed_files_are_read_too(name: str, data_dir: Path) -> None:
 
 def damaged_in(folder: Path, file: str, why: str) -> str:
     return (
-        rf"^{file} in {folder} is damaged: .*{why}.*; delete it to have it downloaded again, or put"
-        r" a good copy there$"
+        rf"^{file} in {folder} is damaged: .*{why}.*; delete it to download it again, or"
+        r" replace it$"
     )
 
 
@@ -59,7 +59,7 @@ def damaged_in(folder: Path, file: str, why: str) -> str:
             b"\x00\x00\x08\x01\x00\x00\x00\x05hello",
             "does not begin as an IDX file of bytes in 3 dimensions",
         ),
-        (b"\x00\x00\x08\x03\x00\x00", "cut short: 6 bytes"),
+        (b"\x00\x00\x08\x03\x00\x00", "truncated: 6 bytes"),
         (
             idx_bytes(np.zeros((60, 28, 28), np.uint8))[:-1],
             "47055 bytes, but 60 x 28 x 28 values need 47056",
@@ -101,7 +101,7 @@ def test_damaged_gzip(tmp_path: Path, keep: int) -> None:
     with pytest.raises(DataError, match=damaged_in(tmp_path, f"{IMAGES}.gz", "")):
         read_idx(tmp_path, IMAGES, 3)
     (tmp_path / f"{IMAGES}.gz").write_bytes(b"not gzip at all")
-    with pytest.raises(DataError, match=damaged_in(tmp_path, f"{IMAGES}.gz", "no gzip file")):
+    with pytest.raises(DataError, match=damaged_in(tmp_path, f"{IMAGES}.gz", "not a gzip file")):
         read_idx(tmp_path, IMAGES, 3)
 
 
@@ -111,7 +111,7 @@ def test_damaged_cifar_sizes(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(
         DataError,
         match=damaged_in(
-            tmp_path, "test_batch.bin", f"{len(content)} bytes, which is no multiple of 3073"
+            tmp_path, "test_batch.bin", f"{len(content)} bytes, not a multiple of 3073"
         ),
     ):
         read_cifar(tmp_path, "test_batch.bin")

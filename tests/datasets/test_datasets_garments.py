@@ -92,14 +92,14 @@ def test_without_attributes_the_label_is_the_condition(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"attributes": -1}, "attributes is -1: it must be a whole number"),
-        ({"attributes": 2.5}, "attributes is 2.5: it must be a whole number"),
-        ({"attributes": True}, "attributes is True: it must be a whole number"),
+        ({"attributes": -1}, "attributes is -1: it must be an integer"),
+        ({"attributes": 2.5}, "attributes is 2.5: it must be an integer"),
+        ({"attributes": True}, "attributes is True: it must be an integer"),
         ({"attributes": 4, "noise": 0.6}, "noise is 0.6: it must be a probability from 0 to 0.5"),
         ({"attributes": 4, "noise": -0.1}, "noise is -0.1: it must be"),
         ({"attributes": 4, "noise": float("nan")}, "noise is nan: it must be"),
         ({"attributes": 4, "noise": "much"}, "noise is 'much': it must be"),
-        ({"attributes": 4, "features": "f.npz"}, "features and attributes are both given"),
+        ({"attributes": 4, "features": "f.npz"}, "features and attributes are both set"),
     ],
 )
 def test_mistakes_are_named(data_dir: Path, options: dict[str, Any], message: str) -> None:

@@ -150,15 +150,15 @@ def rows(root: Path) -> Any:
     [
         (
             lambda root: {"ids": np.array([*ids(root)[:-1], ids(root)[3]])},
-            r"has two rows for train/n01749939/n01749939_3\.JPEG: make it",
+            r"has two rows for train/n01749939/n01749939_3\.JPEG; regenerate it",
         ),
         (
             lambda root: {
                 "ids": np.array([name.replace("n01749939_2", "other") for name in ids(root)])
             },
             (
-                r"has no features of 1 of 18 images, among them train/n01749939/n01749939_2\.JPEG:"
-                r" make it anew"
+                r"has no features of 1 of 18 images, such as train/n01749939/n01749939_2\.JPEG;"
+                r" regenerate it with cclk features"
             ),
         ),
         (
@@ -188,7 +188,7 @@ def test_bad_features_are_named(tmp_path: Path, change: Any, said: str) -> None:
 def test_a_missing_file_of_features(tmp_path: Path) -> None:
     write(tmp_path)
     with pytest.raises(
-        DataError, match=r"there is no feature file .*none\.npz: make it with cclk features"
+        DataError, match=r"the feature file .*none\.npz does not exist: make it with cclk features"
     ):
         load(tmp_path, features=str(tmp_path / "none.npz"))
 
@@ -198,7 +198,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            rf"ImageNet-100 is not complete in {folder}, train, val not found: get .*"
+            rf"ImageNet-100 is not complete in {folder}, missing: train, val; get .*"
             r" https://image-net.org/"
         ),
     ):
@@ -214,9 +214,9 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     [
         (
             "n02869837\nn00000000\n",
-            r"classes.txt, line 2: there is no class n00000000: .*/train/n00000000 is no folder",
+            r"classes.txt, line 2: the class n00000000 does not exist: .*/train/n00000000 is not a",
         ),
-        ("n02869837\n\nn02869837\n", "classes.txt, line 3: the class n02869837 stands there twice"),
+        ("n02869837\n\nn02869837\n", "classes.txt, line 3: the class n02869837 is listed twice"),
         ("\n", "classes.txt lists no classes"),
     ],
 )

@@ -185,14 +185,14 @@ def test_the_size_and_the_original_images(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "ut-zappos"
     said = (
-        rf"UT-Zappos50K is not complete in {folder}, .*meta-data.csv not found: get .* from"
+        rf"UT-Zappos50K is not complete in {folder}, missing: .*meta-data.csv, .*; get .* from"
         r" https://vision.cs.utexas.edu\S+ and unpack"
     )
     with pytest.raises(DataError, match=said):
         load(tmp_path)
     (folder / "ut-zap50k-data").mkdir(parents=True)
     (folder / "ut-zap50k-data" / "meta-data.csv").write_text(f"{HEADER}\n{ROWS}")
-    with pytest.raises(DataError, match="ut-zap50k-images-square not found: get"):
+    with pytest.raises(DataError, match="missing: ut-zap50k-images-square; get"):
         load(tmp_path)
 
 
@@ -205,7 +205,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
             "line 5: it has 10 cells, but the header has 9",
         ),
         ("7965453-6,Boots,Prewalker Boots", "7965453-6,Boots,", "line 5: SubCategory is empty"),
-        ("7965453-6", "100627-72", "line 5: CID 100627-72 stands in line 2 already"),
+        ("7965453-6", "100627-72", "line 5: CID 100627-72 is in line 2 already"),
         (
             "8000001-1",
             "8111111-1",
@@ -225,17 +225,17 @@ def test_a_bad_table_is_named(tmp_path: Path) -> None:
     table = write(tmp_path, header=HEADER.replace("Insole", "Sole"))
     with pytest.raises(
         DataError,
-        match=r"meta-data\.csv, line 1: there is no column Insole; the header must be CID,",
+        match=r"meta-data\.csv, line 1: column Insole is missing; the header must be CID,",
     ):
         load(tmp_path)
     table.write_text("")
-    with pytest.raises(DataError, match="there is no column CID"):
+    with pytest.raises(DataError, match="column CID is missing"):
         load(tmp_path)
     table.write_text(f"{HEADER}\n")
     with pytest.raises(DataError, match="has 0 rows, too few to split"):
         load(tmp_path)
     table.write_bytes(f"{HEADER}\n".encode() + b"\xff\xfe,a\n")
-    with pytest.raises(DataError, match="is no CSV file in UTF-8"):
+    with pytest.raises(DataError, match="is not a CSV file in UTF-8"):
         load(tmp_path)
 
 

@@ -52,7 +52,7 @@ def load(
         )
     try:
         if not path.is_file():
-            raise ValueError("there is no such file; it must be an .npz file with arrays x and y")
+            raise ValueError("it does not exist; pass the path of an .npz file with arrays x and y")
         arrays = read_npz(path)
         table, part = _join(arrays)
         x = _inputs(table["x"])

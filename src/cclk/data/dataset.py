@@ -27,7 +27,7 @@ class Split:
         x: uint8 images (n, c, h, w), in memory or streamed from files, or float32 vectors (n, k).
         y: int64 labels (n,), counted from 0.
         condition: float32 (n, k), with one column of integer codes per categorical column; k is 0
-            if there is no condition.
+            without a condition.
         ids: names of the rows; empty if rows are identified by their numbers.
     """
 
@@ -85,8 +85,8 @@ class Dataset:
         validation: rows held out of the training rows; it has no rows if none were held out.
         test: rows to test on.
         classes: names of the labels 0, 1, ...
-        columns: columns of the condition, from left to right; empty if there is no condition.
-        description: one line about the contents.
+        columns: columns of the condition, from left to right; empty without a condition.
+        description: one-line summary of the contents.
         inputs: names of the columns of x, if it is a table.
     """
 

@@ -46,10 +46,6 @@ class FeatureFile:
 def row_ids(part: str, rows: int) -> npt.NDArray[np.str_]:
     """Return the ids of samples without files.
 
-    Args:
-        part: the part of the dataset, "train" or "test".
-        rows: the number of samples.
-
     >>> row_ids("train", 2).tolist()
     ['train/00000000', 'train/00000001']
     """
@@ -66,8 +62,8 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
     path = Path(path).expanduser()
     if not path.is_file():
         raise DataError(
-            f"there is no feature file {path}: make it with cclk features {dataset} (cclk features"
-            " --help lists encoders)"
+            f"the feature file {path} does not exist: make it with cclk features {dataset} (cclk"
+            " features --help lists encoders)"
         )
     try:
         arrays = read_npz(path)
@@ -112,8 +108,9 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
 
 def read_row_features(
     path: Path | str, dataset: str, train: int, test: int
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return the features of the training and test samples, in the order of the dataset's files.
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], Column]:
+    """Return the features of the training and the test samples, in the order of the dataset's
+    files, and their column.
 
     Args:
         path: the feature file.
@@ -136,25 +133,17 @@ def read_row_features(
             f"its row {row} is {str(file.ids[row])!r}, which is not the sample of {dataset} that"
             " belongs there",
         )
-    return file.features[:train], file.features[train:]
+    column = features_column(file.features.shape[1])
+    return file.features[:train], file.features[train:], column
 
 
 def invalid_features(path: Path, what: str) -> DataError:
-    """Return an error about a feature file.
-
-    Args:
-        path: the file.
-        what: what is wrong with it.
-    """
+    """Return an error that states what is wrong with a feature file."""
     return DataError(
         f"{path} is not a valid feature file: {what}; regenerate it with cclk features"
     )
 
 
 def features_column(width: int) -> Column:
-    """Return features as one column of a condition: a vector with one length scale.
-
-    Args:
-        width: the number of features.
-    """
+    """Return the column of features in a condition: a vector with one length scale."""
     return Column("features", width=width, categories=tuple(f"f{n}" for n in range(width)))

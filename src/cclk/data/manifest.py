@@ -72,7 +72,7 @@ def load(
         label: the column that probes predict; without it, only leakage can be evaluated.
         split: a column of train, validation and test; by default 70, 15 and 15 % are drawn.
         row_id: a column that names each row; by default rows are numbered.
-        missing: what to do about missing values: "error" counts them, "drop" drops their rows,
+        missing: how to handle missing values: "error" counts them, "drop" drops their rows,
             "impute" fills in the median, a separate category, or no attribute. Missing images and
             labels cannot be imputed.
         size: height and width of the images, in pixels; images are cropped to a square.
@@ -454,7 +454,8 @@ def _images(
         where = table.where(int(rows[absent[0]]) + 1, table.one(column, "the image"))
         more = f", and {len(absent) - 1} others" if len(absent) > 1 else ""
         raise DataError(
-            f"{where}: there is no image {paths[absent[0]]}{more}; paths are relative to {folder}"
+            f"{where}: the image {paths[absent[0]]} is missing{more}; paths are relative to"
+            f" {folder}"
         )
     return StreamedImages(
         paths, size, mode="L" if gray else "RGB", cache_dir=data_folder(data_dir) / "decoded"

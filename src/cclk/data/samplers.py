@@ -204,8 +204,8 @@ class LocalBatches(EpochSampler):
         values = condition.detach().cpu().to(torch.float32).reshape(len(condition), -1).numpy()
         if not np.isfinite(values).all():
             raise DataError("condition has values that are NaN or infinite: drop or impute them")
-        # `Condition.standardized` cannot replace this: it leaves attributes, embeddings and, if
-        # the settings say so, all columns in their units, and it rounds differently, which reorders
+        # `Condition.standardized` cannot replace this: it leaves attributes, embeddings and, with
+        # `standardize` off, all columns in their units, and it rounds differently, which reorders
         # rows with nearly equal projections. Runs with local batches would no longer be reproduced.
         deviation = values.std(axis=0)
         self._values = (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1)

@@ -40,7 +40,7 @@ class TableFile:
             from pyarrow import parquet
         self.path = path
         if not path.is_file():
-            raise DataError(f"there is no file {path}: pass the path of a CSV or Parquet file")
+            raise DataError(f"{path} does not exist: pass the path of a CSV or Parquet file")
         if path.stat().st_size == 0:
             raise DataError(f"{path} is empty: it needs a header and rows")
         self.layout = ""
@@ -198,7 +198,7 @@ class TableFile:
 
         Args:
             name: the column.
-            hint: what else to do about a cell that is not a number, for the error message.
+            hint: an alternative for cells that are not numbers, for the error message.
         """
         values = self._parsed(name, hint)
         infinite = np.flatnonzero(np.abs(values) > _LARGEST)

@@ -1,6 +1,4 @@
-"""CIFAR-10: 50,000 + 10,000 color photographs of ten kinds, 32 x 32, from the official binary
-files.
-"""
+"""CIFAR-10: 50,000 training and 10,000 test photographs of ten classes, 32 x 32, in color."""
 
 from __future__ import annotations
 
@@ -9,22 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from cclk.data.dataset import Dataset
+from cclk.data.feature_files import read_row_features
 from cclk.datasets.download import ensure
 from cclk.datasets.formats import read_cifar
-from cclk.datasets.labeled import OtherCondition, labeled_dataset
+from cclk.datasets.labeled import labeled_dataset
 
 _CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
 
 
 def load(
@@ -34,24 +24,27 @@ def load(
     holdout: int = 5_000,
     features: Path | str | None = None,
 ) -> Dataset:
-    """The dataset; `holdout` of the training images are kept for validation.
+    """Return the dataset; its condition is the label, or features.
 
     Args:
-        features: a file made by `cclk features cifar10`, whose numbers are the condition then
-            instead of the label.
+        data_dir: the data folder; None: CCLK_DATA, else ~/.cache/cclk.
+        seed: seed of the rows held out.
+        holdout: number of training images held out for validation.
+        features: a file written by `cclk features cifar10`, used as condition instead of the label.
     """
     folder = ensure("cifar10", data_dir)
     batches = [read_cifar(folder, f"data_batch_{number}.bin") for number in range(1, 6)]
-    train = (
-        np.concatenate([images for images, _ in batches]),
-        np.concatenate([labels for _, labels in batches]),
-    )
+    images, labels = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     test = read_cifar(folder, "test_batch.bin")
-    condition = (
-        OtherCondition.from_features(features, "cifar10", train, test)
-        if features is not None
-        else None
-    )
+    condition = None
+    if features is not None:
+        condition = read_row_features(features, "cifar10", len(labels), len(test[1]))
     return labeled_dataset(
-        "cifar10", train, test, classes=_CLASSES, holdout=holdout, seed=seed, condition=condition
+        "cifar10",
+        (images, labels),
+        test,
+        classes=_CLASSES,
+        holdout=holdout,
+        seed=seed,
+        condition=condition,
     )

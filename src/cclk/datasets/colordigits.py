@@ -1,10 +1,10 @@
-"""ColorDigits: the 1,797 real handwritten digits that come with scikit-learn, on colored
-backgrounds. Nothing is downloaded.
+"""ColorDigits: the 1,797 handwritten digits of scikit-learn, on colored backgrounds. Nothing is
+downloaded.
 
-The 8 x 8 digits are enlarged smoothly to 32 x 32, which is what LeNet-5 takes. The split is fixed:
-1,400 digits to train on, of which 200 are held out for validation, and 397 to test on, the ten
-digits in equal proportions. The seed draws the colors only. The condition is the color, or, as
-auxiliary information, the segments that would show the digit on a calculator.
+The 8 x 8 digits are enlarged smoothly to 32 x 32, the input size of LeNet-5. The split is fixed and
+stratified: 1,400 training digits, of which 200 are held out for validation, and 397 test digits.
+The seed determines the colors only. The condition is the color or, as auxiliary information, the
+segments that show the digit on a calculator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.randomness import generator
-from cclk.data.splits import Rows, hold_out, stratified_order
+from cclk.data.splits import hold_out, stratified_order
 from cclk.datasets.colored_background import COLOR, Colors, draw_colors, paint
 from cclk.extras import needed_for
 
@@ -38,36 +38,34 @@ def load(
     holdout: int = 200,
     segments: bool = False,
 ) -> Dataset:
-    """The dataset; `data_dir` is accepted for the sake of the others and not used.
+    """Return the dataset.
 
     Args:
-        segments: the condition is which of the display's seven segments show the digit, each noted
-            wrongly with probability 0.1.
+        data_dir: not used; all datasets accept it.
+        seed: seed of the colors and of the noise of the segments.
+        colors: "palette" for ten noisy colors, "uniform" for colors uniform in the RGB cube.
+        holdout: number of training images held out for validation.
+        segments: use as condition which of the display's seven segments show the digit, each wrong
+            with probability 0.1, instead of the color.
     """
     with needed_for("colordigits"):
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     digits = load_digits()
     order = stratified_order(digits.target, seed=0)
     train, validation = hold_out(order[:-_TEST], holdout)
-    test = np.sort(order[-_TEST:])
     condition = draw_colors(len(order), colors, seed, "colordigits")
     small = torch.from_numpy(digits.images).float()[:, None] * (255 / 16)
     large = F.interpolate(small, scale_factor=4, mode="bicubic", align_corners=False)
     strokes = large[:, 0].clamp(0, 255).round().to(torch.uint8).numpy()
-    labels = torch.from_numpy(digits.target.astype(np.int64))
     images = paint(strokes, condition)
     if segments:
         condition = _segments(digits.target, seed)
-
-    def split(rows: Rows) -> Split:
-        places = torch.from_numpy(rows)
-        return Split(images[places], labels[places], condition[places])
-
+    samples = Split(images, torch.from_numpy(digits.target.astype(np.int64)), condition)
     return Dataset(
         name="colordigits",
-        train=split(train),
-        validation=split(validation),
-        test=split(test),
+        train=samples.subset(train),
+        validation=samples.subset(validation),
+        test=samples.subset(np.sort(order[-_TEST:])),
         classes=tuple("0123456789"),
         columns=(Column("segments", width=7, categories=tuple("abcdefg")) if segments else COLOR,),
         description=f"1,797 handwritten digits (scikit-learn) in black on {colors} colors, 32 x 32",
@@ -76,8 +74,5 @@ def load(
 
 def _segments(digits: npt.NDArray[np.integer[Any]], seed: int) -> torch.Tensor:
     lit = np.array([[segment in shown for segment in "abcdefg"] for shown in _LIT])
-    wrong = (
-        generator(seed, "colordigits", "segments").random((len(digits), lit.shape[1]))
-        < _SEGMENT_NOISE
-    )
-    return torch.from_numpy((lit[digits] ^ wrong).astype(np.float32))
+    draws = generator(seed, "colordigits", "segments").random((len(digits), lit.shape[1]))
+    return torch.from_numpy((lit[digits] ^ (draws < _SEGMENT_NOISE)).astype(np.float32))

@@ -3,8 +3,8 @@
     image = color * (255 - stroke) / 255        # per pixel and channel, stroke in 0..255
 
 The color is one of ten palette colors plus N(0, 40^2) per channel, clipped to 0..255, or uniform in
-the RGB cube. It is a function of the seed and the sample's place in the original files, and knows
-nothing of the label.
+the RGB cube. It is a function of the seed and the sample's row in the original files, independent
+of the label.
 """
 
 from __future__ import annotations
@@ -38,30 +38,38 @@ _PALETTE = np.array(
     ],
     dtype=np.float32,
 )
-_SPREAD = 40.0
+_STD = 40.0
 _ROWS_AT_A_TIME = 4096
 
 
 def draw_colors(count: int, colors: Colors, seed: int, *stream: str) -> Tensor:
-    """The colors of samples 0 to count - 1 of a stream, float32 (count, 3) in 0..255; the first
-    ones do not depend on the count.
+    """Return the colors of samples 0 to count - 1, float32 (count, 3) in 0..255; a color does not
+    depend on the count.
+
+    Args:
+        count: the number of samples.
+        colors: "palette" or "uniform".
+        seed: seed of the colors.
+        stream: names of the dataset and its part, which get independent colors.
     """
-    # A generator for each kind of number: each fills its table row by row, so that row i depends on
-    # the seed and i alone.
+    # One generator per kind of draw, filled row by row, so that row i depends on the seed and i.
     if colors == "uniform":
         drawn = 255 * generator(seed, *stream, "uniform colour").random((count, 3))
     elif colors == "palette":
-        chosen = (10 * generator(seed, *stream, "palette colour").random(count)).astype(np.int64)
+        index = (10 * generator(seed, *stream, "palette colour").random(count)).astype(np.int64)
         noise = generator(seed, *stream, "palette noise").standard_normal((count, 3))
-        drawn = (_PALETTE[chosen] + _SPREAD * noise).clip(0, 255)
+        drawn = (_PALETTE[index] + _STD * noise).clip(0, 255)
     else:
         raise DataError(f"colors is {colors!r}: choose palette or uniform")
     return torch.from_numpy(drawn.astype(np.float32))
 
 
 def paint(strokes: npt.NDArray[np.uint8], colors: Tensor) -> Tensor:
-    """Images uint8 (n, 3, h, w) from strokes (n, h, w), where 255 is ink, on backgrounds of the
-    given colors.
+    """Return images uint8 (n, 3, h, w) of black strokes on colored backgrounds.
+
+    Args:
+        strokes: (n, h, w), where 255 is ink.
+        colors: the background of each image, (n, 3) in 0..255.
     """
     background = torch.from_numpy(255 - strokes)
     images = torch.empty((len(strokes), 3, *strokes.shape[1:]), dtype=torch.uint8)

@@ -1,5 +1,5 @@
-"""ColorMNIST, the paper's construction: MNIST digits, padded to 32 x 32, their strokes in black
-on colored backgrounds.
+"""ColorMNIST, as constructed in the paper: MNIST digits, padded to 32 x 32, in black on colored
+backgrounds.
 """
 
 from __future__ import annotations
@@ -7,13 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from cclk.data.dataset import Dataset, Split
-from cclk.data.splits import Rows, hold_out, stratified_order
+from cclk.data.dataset import Dataset
 from cclk.datasets.colored_background import COLOR, Colors, draw_colors, paint
 from cclk.datasets.download import ensure
-from cclk.datasets.formats import Bytes, read_labeled_idx
+from cclk.datasets.formats import read_labeled_idx
+from cclk.datasets.labeled import Floats, Labeled, labeled_dataset
 
 _MARGIN = ((0, 0), (2, 2), (2, 2))
 
@@ -21,31 +20,31 @@ _MARGIN = ((0, 0), (2, 2), (2, 2))
 def load(
     *, data_dir: Path | None = None, seed: int = 0, colors: Colors = "palette", holdout: int = 5_000
 ) -> Dataset:
-    """60,000 images to train on, `holdout` of them kept for validation, and 10,000 to test on."""
+    """Return 60,000 training images, `holdout` of them for validation, and 10,000 test images.
+
+    Args:
+        data_dir: the data folder; None: CCLK_DATA, else ~/.cache/cclk.
+        seed: seed of the colors and of the rows held out.
+        colors: "palette" for ten noisy colors, "uniform" for colors uniform in the RGB cube.
+        holdout: number of training images held out for validation.
+    """
     folder = ensure("mnist", data_dir)
-    digits, labels = read_labeled_idx(folder, "train")
-    train, validation = hold_out(stratified_order(labels, seed), holdout)
-    condition = draw_colors(len(digits), colors, seed, "colormnist", "train")
-    test_digits, test_labels = read_labeled_idx(folder, "t10k")
-    test_condition = draw_colors(len(test_digits), colors, seed, "colormnist", "test")
 
-    def split(rows: Rows) -> Split:
-        return _split(digits[rows], labels[rows], condition[torch.from_numpy(rows)])
+    def part(file: str, stream: str) -> tuple[Labeled, Floats]:
+        digits, labels = read_labeled_idx(folder, file)
+        condition = draw_colors(len(digits), colors, seed, "colormnist", stream)
+        images = paint(np.pad(digits, _MARGIN), condition)
+        return (images.numpy(), labels), condition.numpy()
 
-    return Dataset(
-        name="colormnist",
-        train=split(train),
-        validation=split(validation),
-        test=_split(test_digits, test_labels, test_condition),
+    train, train_colors = part("train", "train")
+    test, test_colors = part("t10k", "test")
+    return labeled_dataset(
+        "colormnist",
+        train,
+        test,
         classes=tuple("0123456789"),
-        columns=(COLOR,),
+        holdout=holdout,
+        seed=seed,
+        condition=(train_colors, test_colors, COLOR),
         description=f"MNIST digits in black on {colors} colors, 32 x 32",
-    )
-
-
-def _split(digits: Bytes, labels: Bytes, condition: torch.Tensor) -> Split:
-    return Split(
-        paint(np.pad(digits, _MARGIN), condition),
-        torch.from_numpy(labels.astype(np.int64)),
-        condition,
     )

@@ -1,9 +1,9 @@
-"""Fetch the original files from their official addresses, each checked against its published MD5
-before it is kept.
+"""Download the original files from their official addresses, each checked against its published
+MD5 sum.
 
-A file appears in its folder only when it is whole and right: it is fetched and unpacked in a
-temporary folder beside its place, verified, then moved. Nothing waits for ever: an address that
-does not answer, or answers at a crawl, is given up.
+Files are downloaded and unpacked in a temporary folder, verified, and then moved, so a dataset
+folder never holds incomplete files. Addresses that do not answer, or only very slowly, are
+abandoned.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import threading
 import time
 import urllib.request
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from cclk.data.folder import data_folder
 from cclk.datasets.formats import find
@@ -31,9 +32,9 @@ from cclk.errors import DataError
 _log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 15.0
-"""How long an address may take to answer, and to send its next bytes."""
+"""Time limit for an address to answer, and to send its next bytes."""
 CRAWL_SECONDS, CRAWL_BYTES_PER_SECOND = 30.0, 2_000
-"""After so many seconds a download slower than this is given up."""
+"""After this time, a download slower than this is abandoned."""
 _CHUNK = 1 << 16
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError)
 _LARGEST_DOWNLOAD, _LARGEST_FILE = 1 << 28, 1 << 26
@@ -47,16 +48,19 @@ _IDX_FILES = (
 
 @dataclass(frozen=True)
 class Source:
-    """Where a dataset's files come from: `address` + NAME.gz for each, or all from one archive
-    at `address`.
+    """Where a dataset's files come from.
+
+    Args:
+        title: the name of the dataset.
+        address: the address of an archive, or a prefix to which NAME.gz is appended.
+        md5: the MD5 sum of each unpacked file.
+        within: the folder inside the archive; None if each file has a separate address.
     """
 
     title: str
     address: str
     md5: Mapping[str, str]
-    """Of each file, unpacked."""
     within: str | None = None
-    """The folder inside the archive; None where each file has an address of its own."""
 
 
 def _idx_md5(*sums: str) -> dict[str, str]:
@@ -100,81 +104,95 @@ SOURCES = {
 }
 
 
-class _NotFetchedError(Exception):
-    """The reason, in words, why a file could not be had."""
+class _DownloadError(Exception):
+    """Why a file could not be downloaded."""
 
 
 def ensure(name: str, data_dir: Path | None = None) -> Path:
-    """The folder of a dataset, with all of its files in it; those that are missing are fetched."""
+    """Return the folder of a dataset after downloading the files that are missing.
+
+    Args:
+        name: one of `SOURCES`.
+        data_dir: the data folder; None: CCLK_DATA, else ~/.cache/cclk.
+    """
     source, folder = SOURCES[name], data_folder(data_dir) / name
     missing = [file for file in source.md5 if find(folder, file) is None]
     if not missing:
         return folder
+    created: list[Path] = []
     try:
+        created = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as work:
             _fetch(source, missing, Path(work), folder)
-    except _NotFetchedError as reason:
+    except _DownloadError as reason:
         raise DataError(
             f"{source.title} is not complete in {folder} and could not be downloaded ({reason}): "
             f"put {', '.join(missing)} (or the same names with .gz) into {folder}"
         ) from reason
     except OSError as error:
         raise DataError(
-            f"{source.title} cannot be put into {folder}: {error.strerror or error}; choose another"
-            " folder with --data-dir or CCLK_DATA"
+            f"{source.title} cannot be stored in {folder}: {error.strerror or error}; choose"
+            " another data folder with data_dir or CCLK_DATA"
         ) from error
+    finally:
+        for path in created:  # succeeds only for folders that are still empty
+            with suppress(OSError):
+                path.rmdir()
     return folder
 
 
 def _fetch(source: Source, files: list[str], work: Path, folder: Path) -> None:
     if source.within is not None:
-        archive = work / "archive"
-        _receive(source.address, archive)
-        _unpack(source, archive, files, work)
-        archive.unlink()
+        _receive(source.address, work / "archive")
+        _unpack(source, work / "archive", files, work)
     for file in files:
         if source.within is None:
-            address = f"{source.address}{file}.gz"
-            _receive(address, work / f"{file}.gz")
-            with gzip.open(work / f"{file}.gz") as stream:
-                _copy(cast(IO[bytes], stream), work / file, address)
-            (work / f"{file}.gz").unlink()
-        found = hashlib.md5((work / file).read_bytes(), usedforsecurity=False).hexdigest()
-        if found != source.md5[file]:
-            raise _NotFetchedError(
-                f"{source.address} gave a {file} with MD5 {found} instead of {source.md5[file]}"
+            address, packed = f"{source.address}{file}.gz", work / f"{file}.gz"
+            _receive(address, packed)
+            with gzip.open(packed) as stream:
+                _copy(stream.read, work / file, address, _LARGEST_FILE)
+        md5 = hashlib.md5((work / file).read_bytes(), usedforsecurity=False).hexdigest()
+        if md5 != source.md5[file]:
+            raise _DownloadError(
+                f"{source.address} sent a {file} with MD5 {md5} instead of {source.md5[file]}"
             )
-    # Only now, when every file is right: a dataset is not left half old and half new.
+    # Moved after all files are verified, so that versions are not mixed.
     for file in files:
         (work / file).replace(folder / file)
 
 
 def _receive(address: str, target: Path) -> None:
     _log.info("downloading %s", address)
-    started, received = time.monotonic(), 0
-    with _open(address) as response, target.open("wb") as out:
+    with _open(address) as response:
+        # `read` would wait for a full chunk, however slowly its bytes arrive.
+        _copy(response.read1, target, address, _LARGEST_DOWNLOAD)
+
+
+def _copy(read: Callable[[int], bytes], target: Path, address: str, limit: int) -> None:
+    """Write what `read` returns to a file; stop if it is damaged, too large, or too slow."""
+    started, copied = time.monotonic(), 0
+    with target.open("wb") as out:
         while True:
             try:
-                # One piece as it comes: a full-sized read would wait out any number of crumbs.
-                chunk = response.read1(_CHUNK)
+                chunk = read(_CHUNK)
+            except _DAMAGE as error:
+                raise _DownloadError(f"{address} is truncated or damaged ({error})") from error
             except (OSError, http.client.HTTPException) as error:
-                raise _NotFetchedError(f"{address}: {_reason(error)}") from error
+                raise _DownloadError(f"{address}: {_reason(error)}") from error
             if not chunk:
                 return
             out.write(chunk)
-            received += len(chunk)
+            copied += len(chunk)
             elapsed = time.monotonic() - started
-            if received > _LARGEST_DOWNLOAD:
-                raise _NotFetchedError(f"{address} sent more than {_LARGEST_DOWNLOAD} bytes")
-            if elapsed > CRAWL_SECONDS and received < elapsed * CRAWL_BYTES_PER_SECOND:
-                raise _NotFetchedError(f"{address} sent only {received} bytes in {elapsed:.0f} s")
+            if copied > limit:
+                raise _DownloadError(f"{target.name} of {address} has more than {limit} bytes")
+            if elapsed > CRAWL_SECONDS and copied < elapsed * CRAWL_BYTES_PER_SECOND:
+                raise _DownloadError(f"{address} sent only {copied} bytes in {elapsed:.0f} s")
 
 
 def _open(address: str) -> Any:
-    """`urlopen` with a limit that holds: its own does not cover looking up the name, nor trying
-    one server after another.
-    """
+    """Call `urlopen` with a time limit that includes name resolution and retries of servers."""
     answer: queue.Queue[Any] = queue.Queue()
 
     def ask() -> None:
@@ -187,49 +205,27 @@ def _open(address: str) -> Any:
     try:
         response = answer.get(timeout=ANSWER_SECONDS)
     except queue.Empty:
-        raise _NotFetchedError(f"{address} did not answer within {ANSWER_SECONDS:g} s") from None
+        raise _DownloadError(f"{address} did not answer within {ANSWER_SECONDS:g} s") from None
     if isinstance(response, Exception):
-        raise _NotFetchedError(f"{address}: {_reason(response)}") from response
+        raise _DownloadError(f"{address}: {_reason(response)}") from response
     return response
 
 
 def _unpack(source: Source, archive: Path, files: list[str], work: Path) -> None:
-    """Copy the wanted files out of a tar archive: no path of the archive's own is ever written to."""
+    """Copy files out of a tar archive without ever writing to a path from the archive."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for file in files:
                 stream = tar.extractfile(f"{source.within}/{file}")
                 if stream is None:
-                    raise _NotFetchedError(f"in the archive of {source.address}, {file} is no file")
-                _copy(stream, work / file, source.address)
+                    raise _DownloadError(f"{file} in {source.address} is not a file")
+                _copy(stream.read, work / file, source.address, _LARGEST_FILE)
     except KeyError as error:
-        raise _NotFetchedError(
-            f"the archive of {source.address} is not complete: {error.args[0]}"
-        ) from error
+        raise _DownloadError(f"{source.address} is not complete: {error.args[0]}") from error
     except _DAMAGE as error:
-        raise _NotFetchedError(
-            f"what {source.address} sent is no archive, or cut short ({error})"
+        raise _DownloadError(
+            f"{source.address} is not an archive or truncated ({error})"
         ) from error
-
-
-def _copy(stream: IO[bytes], target: Path, address: str) -> None:
-    written = 0
-    with target.open("wb") as out:
-        while True:
-            try:
-                chunk = stream.read(_CHUNK)
-            except _DAMAGE as error:
-                raise _NotFetchedError(
-                    f"what {address} sent is cut short or damaged ({error})"
-                ) from error
-            if not chunk:
-                return
-            written += len(chunk)
-            if written > _LARGEST_FILE:
-                raise _NotFetchedError(
-                    f"{target.name} of {address} unpacks to more than {_LARGEST_FILE} bytes"
-                )
-            out.write(chunk)
 
 
 def _reason(error: Exception) -> str:

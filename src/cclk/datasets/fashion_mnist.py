@@ -1,5 +1,5 @@
-"""Fashion-MNIST: 60,000 + 10,000 gray images of ten kinds of clothing, padded from 28 x 28 to 32
-x 32.
+"""Fashion-MNIST: 60,000 training and 10,000 test images of ten garments, gray, padded from 28 x 28
+to 32 x 32.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import numpy as np
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset
+from cclk.data.feature_files import read_row_features
 from cclk.datasets.download import ensure
 from cclk.datasets.formats import read_labeled_idx
 from cclk.datasets.garments import CLASSES, attribute_names, draw_attributes
-from cclk.datasets.labeled import Labeled, OtherCondition, labeled_dataset
+from cclk.datasets.labeled import Labeled, labeled_dataset
 from cclk.errors import DataError
 
 _MARGIN = ((0, 0), (0, 0), (2, 2), (2, 2))
@@ -28,15 +29,16 @@ def load(
     attributes: int = 0,
     noise: float = 0.1,
 ) -> Dataset:
-    """The dataset; `holdout` of the training images are kept for validation. Its condition is
-    the label, or one of these:
+    """Return the dataset; its condition is the label, features, or attributes.
 
     Args:
-        features: a file made by `cclk features fashion-mnist`, whose numbers are the condition.
-        attributes: so many binary attributes (sleeves, footwear, ...) of each garment are the
-            condition. Beyond the twelve there are, further columns are further annotators' readings
-            of the same ones.
-        noise: the probability with which each attribute of each garment is wrong.
+        data_dir: the data folder; None: CCLK_DATA, else ~/.cache/cclk.
+        seed: seed of the rows held out and of the attributes.
+        holdout: number of training images held out for validation.
+        features: a file written by `cclk features fashion-mnist`, used as condition.
+        attributes: the number of binary attributes (sleeves, footwear, ...) used as condition.
+            There are twelve; further columns are further annotations of the same ones.
+        noise: the probability that an attribute of a garment is wrong.
     """
     folder = ensure("fashion-mnist", data_dir)
 
@@ -47,17 +49,13 @@ def load(
     train, test = part("train"), part("t10k")
     condition = None
     if features is not None and attributes:
-        raise DataError("features and attributes are both given: the condition is one of them")
+        raise DataError("features and attributes are both set: the condition is one of them")
     if features is not None:
-        condition = OtherCondition.from_features(features, "fashion-mnist", train, test)
+        condition = read_row_features(features, "fashion-mnist", len(train[1]), len(test[1]))
     elif attributes:
-        drawn = [
-            draw_attributes(labels, attributes, noise, seed, name)
-            for (_, labels), name in ((train, "train"), (test, "test"))
-        ]
-        condition = OtherCondition(
-            drawn[0],
-            drawn[1],
+        condition = (
+            draw_attributes(train[1], attributes, noise, seed, "train"),
+            draw_attributes(test[1], attributes, noise, seed, "test"),
             Column("attributes", width=attributes, categories=attribute_names(attributes)),
         )
     return labeled_dataset(

@@ -1,5 +1,5 @@
-"""What garments are like, as several careless annotators would note it: binary attributes of
-Fashion-MNIST's ten kinds of clothing.
+"""Binary attributes of the garments of Fashion-MNIST, as several unreliable annotators would note
+them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,9 @@ from cclk.datasets.formats import Bytes
 from cclk.errors import DataError
 
 CLASSES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+    "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
 
 _HAVE: dict[str, tuple[str, ...]] = {
     "sleeves": ("T-shirt/top", "Pullover", "Coat", "Shirt"),
@@ -38,13 +30,16 @@ _HAVE: dict[str, tuple[str, ...]] = {
     "laces": ("Sneaker",),
     "upper body": ("T-shirt/top", "Pullover", "Dress", "Coat", "Shirt"),
 }
-"""The properties and the kinds of clothing that have them. No two kinds have the same."""
+"""The attributes and the garments that have them. No two garments have the same attributes."""
 PROPERTIES = tuple(_HAVE)
 _TABLE = np.array([[kind in kinds for kinds in _HAVE.values()] for kind in CLASSES])
 
 
 def attribute_names(attributes: int) -> tuple[str, ...]:
-    """The names of the columns: each property, then the second reading of each, and so on.
+    """Return the names of the columns: each attribute, then the second annotation of each, ...
+
+    Args:
+        attributes: the number of columns.
 
     >>> attribute_names(13)[-2:]
     ('upper body', 'sleeves 2')
@@ -59,20 +54,24 @@ def attribute_names(attributes: int) -> tuple[str, ...]:
 def draw_attributes(
     labels: Bytes, attributes: int, noise: float, seed: int, part: str
 ) -> npt.NDArray[np.float32]:
-    """Attributes (n, attributes), 0 or 1, of garments with these labels; each entry is wrong
-    with probability `noise`.
+    """Return attributes (n, attributes), 0 or 1. An entry is a function of the seed, the part, its
+    row and its column, so more columns do not change the first ones.
 
-    An entry is a function of the seed, the part ("train", "test"), its row and its column: more
-    columns leave the first ones as they are.
+    Args:
+        labels: the garment of each sample, (n,).
+        attributes: the number of columns.
+        noise: the probability that an entry is wrong.
+        seed: seed of the noise.
+        part: "train" or "test".
     """
     if isinstance(attributes, bool) or not isinstance(attributes, int) or attributes < 1:
         raise DataError(
-            f"attributes is {attributes!r}: it must be a whole number, 0 for the label as condition"
+            f"attributes is {attributes!r}: it must be an integer, 0 for the label as condition"
         )
     if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 0.5:
         raise DataError(
-            f"noise is {noise!r}: it must be a probability from 0 to 0.5, which leaves nothing to"
-            " learn"
+            f"noise is {noise!r}: it must be a probability from 0 to 0.5, where attributes carry no"
+            " information"
         )
     drawn = np.empty((len(labels), attributes), np.float32)
     for column in range(attributes):

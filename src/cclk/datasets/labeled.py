@@ -1,43 +1,65 @@
-"""Images that come with labels and no condition of their own: the label is the condition unless
-another one is given.
+"""Labeled images, in memory or in files, with training rows held out for validation. The label is
+the condition unless the dataset has another one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
-from cclk.data.feature_files import features_column, read_row_features
-from cclk.data.splits import hold_out, stratified_order
+from cclk.data.splits import Rows, hold_out, stratified_order
+from cclk.data.streamed import StreamedImages
 from cclk.datasets.formats import Bytes
 
 Labeled = tuple[Bytes, Bytes]
 """Images (n, c, h, w) and their labels (n,)."""
-Numbers = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class OtherCondition:
-    """A condition (n, k) of numbers for every sample of the files, before any is held out."""
+def labeled_split(
+    images: Bytes | StreamedImages, labels: npt.NDArray[np.integer[Any]], condition: Floats | None
+) -> Split:
+    """Return images with labels (n,) and a condition (n, k), which is the label if it is None."""
+    y = torch.from_numpy(labels.astype(np.int64))
+    return Split(
+        torch.from_numpy(np.ascontiguousarray(images))
+        if isinstance(images, np.ndarray)
+        else images,
+        y,
+        y[:, None].float() if condition is None else torch.from_numpy(condition),
+    )
 
-    train: Numbers
-    test: Numbers
-    column: Column
 
-    @classmethod
-    def from_features(
-        cls, path: Path | str, dataset: str, train: Labeled, test: Labeled
-    ) -> OtherCondition:
-        """What a file made by `cclk features` says about the samples of this dataset."""
-        first, second = read_row_features(path, dataset, len(train[1]), len(test[1]))
-        return cls(first, second, features_column(first.shape[1]))
+def held_out_dataset(
+    name: str,
+    samples: Split,
+    train: Rows,
+    test: Split,
+    *,
+    classes: tuple[str, ...],
+    column: Column | None,
+    holdout: int,
+    seed: int,
+    description: str,
+) -> Dataset:
+    """Return a dataset with the rows `train` of the samples, `holdout` of which are its validation
+    split; without a column, the condition is the label.
+    """
+    kept, held_out = hold_out(stratified_order(samples.y.numpy()[train], seed), holdout)
+    return Dataset(
+        name=name,
+        train=samples.subset(train[kept]),
+        validation=samples.subset(train[held_out]),
+        test=test,
+        classes=classes,
+        columns=(column or Column("label", "categorical", 1, classes),),
+        description=description,
+    )
 
 
 def labeled_dataset(
@@ -48,37 +70,34 @@ def labeled_dataset(
     classes: tuple[str, ...],
     holdout: int,
     seed: int,
-    condition: OtherCondition | None = None,
+    condition: tuple[Floats, Floats, Column] | None = None,
+    description: str = "",
 ) -> Dataset:
-    """A dataset whose condition is the one given, else the label, one categorical column."""
-    images, labels = train
-    rows, held_out = hold_out(stratified_order(labels, seed), holdout)
-    channels, height, width = images.shape[1:]
-    given = condition.train if condition is not None else labels.astype(np.float32)[:, None]
-    test_given = condition.test if condition is not None else test[1].astype(np.float32)[:, None]
-    return Dataset(
-        name=name,
-        train=_split(images[rows], labels[rows], given[rows]),
-        validation=_split(images[held_out], labels[held_out], given[held_out]),
-        test=_split(*test, test_given),
+    """Return a dataset of images in memory.
+
+    Args:
+        name: the name of the dataset.
+        train: training images and labels, before any are held out.
+        test: test images and labels.
+        classes: the names of the labels.
+        holdout: the number of training rows held out for validation.
+        seed: seed of the rows held out.
+        condition: the condition of the training and the test samples, and its column; None: the
+            label.
+        description: one-line summary of the contents; by default it is derived from the images.
+    """
+    first, second, column = condition or (None, None, None)
+    channels, height, width = train[0].shape[1:]
+    color = "color" if channels == 3 else "gray"
+    return held_out_dataset(
+        name,
+        labeled_split(*train, first),
+        np.arange(len(train[1])),
+        labeled_split(*test, second),
         classes=classes,
-        columns=(
-            (
-                condition.column
-                if condition is not None
-                else Column("label", "categorical", 1, classes)
-            ),
-        ),
-        description=(
-            f"{name}: images of {len(classes)} kinds, {height} x {width},"
-            f" {'color' if channels == 3 else 'gray'}"
-        ),
+        column=column,
+        holdout=holdout,
+        seed=seed,
+        description=description
+        or f"{name}: images of {len(classes)} kinds, {height} x {width}, {color}",
     )
-
-
-def _split(images: Bytes, labels: Bytes, condition: Numbers) -> Split:
-    return Split(_tensor(images), torch.from_numpy(labels.astype(np.int64)), _tensor(condition))
-
-
-def _tensor(values: npt.NDArray[np.generic]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values))
