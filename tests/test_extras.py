@@ -57,10 +57,10 @@ def without(blocked: set[str], code: str) -> str:
         (LIGHT, "cclk.ConditionalEncoder", "sklearn", "train"),
         ({"pydantic"}, "cclk.ConditionalEncoder", "pydantic", "train"),
         (LIGHT, "cclk.load('run')", "pydantic", "train"),
-        (LIGHT, "import cclk.data; cclk.datasets.load('colordigits')", "sklearn", "train"),
+        (LIGHT, "import cclk.datasets; cclk.datasets.load('colordigits')", "sklearn", "train"),
         (
             LIGHT,
-            "import cclk.data; cclk.datasets.load('people.csv', features='a', condition='b')",
+            "import cclk.datasets; cclk.datasets.load('people.csv', features='a', condition='b')",
             "pyarrow",
             "train",
         ),

@@ -262,7 +262,7 @@ def test_only_tensors_are_called(runs: Path) -> None:
 NOT_EMBEDDED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "folder": ("rgb", lambda runs: runs, r"is a folder: pass the paths of its images, such as sorted\(Path\("),
     "no such file": ("rgb", lambda runs: [runs / "00.png", runs / "none.png"], r"none\.png is missing"),
-    "no image": ("rgb", lambda runs: [runs / "table.csv"], r"table\.csv is no image"),
+    "no image": ("rgb", lambda runs: [runs / "table.csv"], r"table\.csv is not an image"),
     "one array": ("rgb", lambda runs: np.zeros((16, 16, 3), np.uint8), r"shape \(16, 16, 3\): pass x\[None\] if it is one image, list\(x\)"),
     "scaled array": ("rgb", lambda runs: np.zeros((2, 3, 16, 16)), r"x is float64: values in 0\.\.1 seem to be scaled images"),
     "scaled image": ("rgb", lambda runs: [np.zeros((9, 9, 3), np.float32)], r"image 0 is float32: values in 0\.\.1"),
@@ -274,7 +274,7 @@ NOT_EMBEDDED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "one row": ("numbers", lambda runs: np.zeros(3), r"x\[None\]"),
     "NaN": ("numbers", lambda runs: [[1, 2, 3], [1, np.nan, 3]], r"x\[1, 1\] is NaN or infinite"),
     "too large": ("numbers", lambda runs: [[1e300, 2, 3]], r"x\[0, 0\] is NaN or infinite"),
-    "no column": ("numbers", lambda runs: pd.DataFrame({"day": [1], "s_1": [2], "s_3": [3]}), r"x has no column 's_2' \(did you mean '.*'\?\), asked for as an input"),
+    "no column": ("numbers", lambda runs: pd.DataFrame({"day": [1], "s_1": [2], "s_3": [3]}), r"x has no column 's_2' \(did you mean '.*'\?\), requested as an input"),
     "missing cell": ("numbers", lambda runs: pd.DataFrame({"day": [1, 2], "s_1": [2, None], "s_2": [3, 4]}), r"x, row 2, column 's_1' is empty"),
     "words": ("numbers", lambda runs: {"day": ["2024-05-01"], "s_1": ["old"], "s_2": [3]}, r"x, row 1, column 's_1' is 'old': it must be a number"),
     "mixed column": ("numbers", lambda runs: pd.DataFrame({"day": [1, "a"], "s_1": [2, 3], "s_2": [3, 4]}), r"x cannot be read as a table"),
