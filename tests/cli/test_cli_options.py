@@ -280,8 +280,8 @@ def test_warnings_are_one_line(table: Path, tmp_path: Path) -> None:
     assert lines
     assert all(line.startswith("cclk: warning: ") for line in lines), done.stderr
     assert (
-        f"cclk: warning: {table}: the condition age is also an input (age): leave it out of"
-        " --features to ignore it" in lines
+        f"cclk: warning: {table}: the condition age is also an input (age): remove it"
+        " from the features to ignore it" in lines
     )
 
 

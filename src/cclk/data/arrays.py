@@ -78,9 +78,6 @@ def load(
 def read_npz(path: Path) -> dict[str, Array]:
     """Return all arrays of an .npz file.
 
-    Args:
-        path: the file.
-
     Raises:
         ValueError: if the file or one of its arrays is damaged; the message does not name the file.
     """

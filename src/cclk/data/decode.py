@@ -41,13 +41,7 @@ def need_pillow() -> None:
 
 
 def read_image(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8], os.stat_result]:
-    """Return the values of an image file, and the stat result of the file that was read.
-
-    Args:
-        path: the file.
-        size: height and width of the result, in pixels.
-        mode: "RGB" for three channels, "L" for gray.
-    """
+    """Return the values of an image file, and the stat result of the file that was read."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -81,14 +75,7 @@ def read_image(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8],
 
 
 def square_image(image: Image, name: str, size: int, mode: Mode) -> npt.NDArray[np.uint8]:
-    """Return the values of an image in memory, equal to those of its file.
-
-    Args:
-        image: a Pillow image.
-        name: what errors call the image.
-        size: height and width of the result, in pixels.
-        mode: "RGB" for three channels, "L" for gray.
-    """
+    """Return the values of a Pillow image, equal to those of its file; `name` is for errors."""
     try:
         image.load()  # otherwise `draft` would shrink the caller's image
         return _square(image, name, size, mode)

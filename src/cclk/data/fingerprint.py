@@ -17,9 +17,6 @@ def fingerprint(dataset: Dataset) -> str:
     Streamed images count by their paths below their common folder, which may move. The contents of
     image files are not hashed: reading all of them would take too long. Added, removed or reordered
     rows, which could move training rows into the test split, change the hash.
-
-    Args:
-        dataset: the dataset to hash.
     """
     digest = hashlib.blake2b(digest_size=16)
     splits = (dataset.train, dataset.validation, dataset.test)

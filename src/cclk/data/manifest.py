@@ -149,16 +149,8 @@ def load_inputs(
     size: int = 32,
     gray: bool = False,
 ) -> tuple[torch.Tensor | StreamedImages, list[str]]:
-    """Return the samples of a table and their ids, without labels and conditions.
-
-    Args:
-        path: the .csv or .parquet file.
-        data_dir: the folder of decoded images; None: CCLK_DATA, else ~/.cache/cclk.
-        image: the column of image paths; no cell may be empty.
-        features: instead of images, columns of numbers or patterns; no cell may be empty.
-        row_id: a column that names each row; by default rows are numbered.
-        size: height and width of the images, in pixels.
-        gray: read images as gray, not as color.
+    """Return the samples of a table and their ids, without labels and conditions; arguments are
+    those of `load`, and no input may be missing.
     """
     table = TableFile(path)
     rows = np.arange(len(table))
@@ -174,12 +166,7 @@ def load_inputs(
 
 
 def input_vectors(table: TableFile, inputs: Sequence[str]) -> torch.Tensor:
-    """Return columns of numbers as float32 (n, k).
-
-    Args:
-        table: the table.
-        inputs: the columns; no cell may be empty.
-    """
+    """Return columns of numbers, none of which may be missing, as float32 (n, k)."""
     vectors = _vectors(table, inputs)
     empty = np.argwhere(np.isnan(vectors))
     if len(empty):
@@ -381,11 +368,8 @@ def _warn_of_rounding(
 def _complete_rows(
     table: TableFile, optional: dict[str, Mask], required: dict[str, Mask], missing: Missing
 ) -> Rows:
-    """Return the rows to use; raise an error if other rows lack values that may not be missing.
-
-    Args:
-        optional: the rows that lack a value that can be imputed, by column.
-        required: the rows that lack an image or a label, by column.
+    """Return the rows to use. `optional` and `required` hold, by column, which rows lack a value
+    that can be imputed, and which lack an image or a label.
     """
     lacking = required if missing == "impute" else optional | required
     incomplete = np.logical_or.reduce([np.zeros(len(table), dtype=bool), *lacking.values()])

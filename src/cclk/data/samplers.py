@@ -7,7 +7,7 @@ step. Every sampler draws the batches of an epoch at once, from (seed, epoch).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,17 +20,7 @@ from cclk.errors import DataError
 _TREE_COLUMNS = 16
 
 
-class BatchSampler(Protocol):
-    """The interface that training requires of a sampler."""
-
-    steps_per_epoch: int
-
-    def batch(self, step: int) -> Tensor:
-        """Return the training rows of this step's batch, int64 (batch_size,)."""
-        ...
-
-
-class EpochSampler(ABC):
+class BatchSampler(ABC):
     """Base class of samplers that draw the batches of an epoch at once.
 
     Args:
@@ -85,7 +75,7 @@ class EpochSampler(ABC):
         return groups[drawn].reshape(self.steps_per_epoch, self.batch_size)
 
 
-class Uniform(EpochSampler):
+class Uniform(BatchSampler):
     """Every row at most once per epoch, in random order; an incomplete last batch is dropped.
 
     Args:
@@ -104,7 +94,7 @@ class Uniform(EpochSampler):
         return random.permutation(self.rows)[: shape[0] * shape[1]].reshape(shape)
 
 
-class ClusterBatches(EpochSampler):
+class ClusterBatches(BatchSampler):
     """Batches for the cluster baselines.
 
     Args:
@@ -178,7 +168,7 @@ class ClusterBatches(EpochSampler):
         return rows.reshape(-1, self.group)
 
 
-class LocalBatches(EpochSampler):
+class LocalBatches(BatchSampler):
     """Batches of groups of neighbors in the condition, drawn again every epoch.
 
     The groups are the leaves of a random-projection tree: every node sorts its rows along a random

@@ -37,6 +37,7 @@ from cclk.errors import DataError
 _FORM = 1
 """Increased when decoding changes, so that caches with the old values are not read."""
 _CHUNK = 16
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class StreamedImages:
@@ -188,20 +189,9 @@ class _Source:
 
 
 def _integers(rows: Tensor) -> Rows:
-    if (
-        not isinstance(rows, Tensor)
-        or rows.ndim != 1
-        or rows.dtype == torch.bool
-        or rows.is_floating_point()
-        or rows.is_complex()
-    ):
-        what = (
-            f"{rows.dtype} of shape {tuple(rows.shape)}"
-            if isinstance(rows, Tensor)
-            else type(rows).__name__
-        )
+    if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype not in _INTEGERS:
         raise TypeError(
-            f"rows is {what}: index images with an integer, a slice or an integer tensor (k,)"
+            f"rows is {rows!r:.60}: index images with an integer, a slice or an integer tensor (k,)"
         )
     return rows.detach().cpu().to(torch.int64).numpy()
 

@@ -72,12 +72,7 @@ class TableFile:
 
     @classmethod
     def of(cls, frame: Any, names: Sequence[str] = ()) -> TableFile:
-        """Return columns of a data frame or a mapping, which messages call x.
-
-        Args:
-            frame: a data frame, a table, or a mapping from names to columns.
-            names: the columns to read; by default all.
-        """
+        """Return columns, by default all, of a data frame or mapping, which messages call x."""
         with needed_for("reading data frames"):
             import pyarrow as pa
         self = cls.__new__(cls)
@@ -101,11 +96,8 @@ class TableFile:
         return int(self._table.num_rows)
 
     def matching(self, pattern: str, purpose: str) -> list[str]:
-        """Return the columns that match, in the order of the file.
-
-        Args:
-            pattern: a name, or a pattern such as sensor_*.
-            purpose: what the columns are used for, for the error message.
+        """Return the columns that match a name or a pattern such as sensor_*, in the order of the
+        file; error messages name the purpose.
         """
         if pattern in self.names:
             return [pattern]
@@ -123,12 +115,7 @@ class TableFile:
         return matches
 
     def one(self, pattern: str, purpose: str) -> str:
-        """Return the one column that matches.
-
-        Args:
-            pattern: a name, or a pattern that matches one name.
-            purpose: what the column is used for, for the error message.
-        """
+        """Return the only column that matches a name or a pattern."""
         matches = self.matching(pattern, purpose)
         if len(matches) > 1:
             raise DataError(
@@ -172,12 +159,7 @@ class TableFile:
         return values
 
     def text(self, name: str, empty: str | None = None) -> Strings:
-        """Return a column as text, with None for missing cells.
-
-        Args:
-            name: the column.
-            empty: the value of empty cells.
-        """
+        """Return a column as text, with None for missing cells and `empty` for empty ones."""
         import pyarrow.types as types
 
         column = self._table.column(name)
@@ -194,11 +176,7 @@ class TableFile:
 
     def numbers(self, name: str, hint: str = "") -> Doubles:
         """Return a column as numbers, with dates as days since 1970-01-01 and NaN for missing
-        cells; text is an error that names its row.
-
-        Args:
-            name: the column.
-            hint: an alternative for cells that are not numbers, for the error message.
+        cells; text is an error that names its row and ends with the hint.
         """
         values = self._parsed(name, hint)
         infinite = np.flatnonzero(np.abs(values) > _LARGEST)

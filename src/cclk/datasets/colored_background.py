@@ -46,11 +46,7 @@ def draw_colors(count: int, colors: Colors, seed: int, *stream: str) -> Tensor:
     """Return the colors of samples 0 to count - 1, float32 (count, 3) in 0..255; a color does not
     depend on the count.
 
-    Args:
-        count: the number of samples.
-        colors: "palette" or "uniform".
-        seed: seed of the colors.
-        stream: names of the dataset and its part, which get independent colors.
+    The stream names a dataset and its part, which get independent colors.
     """
     # One generator per kind of draw, filled row by row, so that row i depends on the seed and i.
     if colors == "uniform":
@@ -65,11 +61,8 @@ def draw_colors(count: int, colors: Colors, seed: int, *stream: str) -> Tensor:
 
 
 def paint(strokes: npt.NDArray[np.uint8], colors: Tensor) -> Tensor:
-    """Return images uint8 (n, 3, h, w) of black strokes on colored backgrounds.
-
-    Args:
-        strokes: (n, h, w), where 255 is ink.
-        colors: the background of each image, (n, 3) in 0..255.
+    """Return images uint8 (n, 3, h, w) of black strokes (n, h, w), where 255 is ink, on backgrounds
+    of these colors (n, 3).
     """
     background = torch.from_numpy(255 - strokes)
     images = torch.empty((len(strokes), 3, *strokes.shape[1:]), dtype=torch.uint8)

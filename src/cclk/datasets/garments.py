@@ -38,9 +38,6 @@ _TABLE = np.array([[kind in kinds for kinds in _HAVE.values()] for kind in CLASS
 def attribute_names(attributes: int) -> tuple[str, ...]:
     """Return the names of the columns: each attribute, then the second annotation of each, ...
 
-    Args:
-        attributes: the number of columns.
-
     >>> attribute_names(13)[-2:]
     ('upper body', 'sleeves 2')
     """
@@ -57,12 +54,7 @@ def draw_attributes(
     """Return attributes (n, attributes), 0 or 1. An entry is a function of the seed, the part, its
     row and its column, so more columns do not change the first ones.
 
-    Args:
-        labels: the garment of each sample, (n,).
-        attributes: the number of columns.
-        noise: the probability that an entry is wrong.
-        seed: seed of the noise.
-        part: "train" or "test".
+    Entries are wrong with probability `noise`.
     """
     if isinstance(attributes, bool) or not isinstance(attributes, int) or attributes < 1:
         raise DataError(
