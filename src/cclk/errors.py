@@ -1,4 +1,4 @@
-"""The errors and the warning of this package: one line that names the problem, its location and the remedy.
+"""Errors and the warning of this package; messages name the problem and the remedy.
 
 All errors are `CclkError`, and so `ValueError`, except `Interrupted` and `Stopped`, which report
 signals.

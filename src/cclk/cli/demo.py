@@ -25,7 +25,7 @@ def demo(
     out: Annotated[Path, Parameter(help="folder of the demo's runs")] = Path("runs/demo"),
     seeds: Annotated[int, Parameter(help="number of seeds of each method")] = 1,
 ) -> None:
-    """Train InfoNCE and Fair-CCLK on colored digits, and show that conditioning removes the color."""
+    """Train InfoNCE and Fair-CCLK on colored digits, and show how conditioning removes color."""
     if seeds < 1:
         raise RunError(f"--seeds is {seeds}: it must be at least 1")
     import cclk

@@ -47,7 +47,7 @@ def sweep(
 ) -> None:
     """Draw accuracy against leakage, for methods over values of one of their settings.
 
-    `cclk sweep --preset colormnist-fair --over fair-cclk:neighbors=1.5,3,12 --over infonce:lr=3e-4,1e-3`
+    `cclk sweep --preset colormnist-fair --over fair-cclk:neighbors=1.5,3,12 infonce:lr=3e-4,1e-3`
 
     The setting that trades accuracy for leakage is `neighbors`, the effective number of neighbors
     of the median anchor of Fair-CCLK. With few neighbors the condition is removed, as far as batch

@@ -34,7 +34,7 @@ def train(
 ) -> None:
     """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
 
-    `cclk train --data people.csv --image path --condition age site --label smiling --method fair-cclk`
+    `cclk train --data people.csv --image path --condition age site --label smiling`
 
     `cclk train --preset digits-fair --seed 1 --out runs/fair-1`
 

@@ -34,8 +34,7 @@ def evaluate_run(run: RunFolder, bootstrap: int = 1000, quiet: bool = False) -> 
     labeled = len(dataset.classes) > 1
     if not labeled and not dataset.columns:
         raise RunError(
-            f"{run.folder} has neither a label nor a condition to evaluate: train it with a label or"
-            " a condition"
+            f"{run.folder} has neither a label nor a condition to evaluate: train it with one"
         )
     splits = (dataset.train, dataset.validation, dataset.test)
     console = Console(stderr=True, quiet=quiet)
