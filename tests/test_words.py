@@ -14,7 +14,7 @@ FILES = sorted((ROOT / "src" / "cclk").rglob("*.py"))
 RETIRED = re.compile(
     r"(?<![a-z])(told|found|given|chosen|whole|places?|spread|about|looks?|looked|words|says?|said"
     r"|nobody|everybody|rooms?|pictures?|partners?|outcomes?|anew|is no|are no|goe?s? on|so many"
-    r"|colour\w*|grey\w*|neighbour\w*|behaviour\w*|label?led|learnt"
+    r"|colour\w*|grey\w*|neighbour\w*|behaviour\w*|labelled|learnt"
     r"|(?:standard|normal|regular|optim|initial|factor|random|summar|recogn)is(?:e|ed|er|ers|es|ing|ation))"
     r"(?![a-z])"
 )

@@ -26,7 +26,8 @@ COMMANDS = {
     " id.",
     "export": "Write the encoder of a run in the format of other tools, verified to give the same"
     " features.",
-    "demo": "Train InfoNCE and Fair-CCLK on colored digits, and show how conditioning removes color.",
+    "demo": "Train InfoNCE and Fair-CCLK on colored digits, and show how conditioning removes"
+    " color.",
     "features": "Run an image encoder over a dataset and keep its features as the condition of a"
     " run.",
     "reproduce": "Run experiments of the paper and print their results beside the published"

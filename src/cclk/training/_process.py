@@ -47,7 +47,8 @@ def deferred_signals() -> Iterator[list[int]]:
     """Record SIGINT and SIGTERM in a list, so that a run can stop at a resumable point.
 
     A second SIGINT raises `KeyboardInterrupt`. A second SIGTERM does not: schedulers send it to a
-    parent and its children, and the parent forwards it. Outside the main thread nothing is recorded.
+    parent and its children, and the parent forwards it. Only the main
+    thread records signals.
     """
     caught: list[int] = []
 

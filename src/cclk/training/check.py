@@ -170,7 +170,7 @@ def _columns(dataset: Dataset) -> Iterator[Finding]:
         ):
             yield Finding(
                 "warning",
-                f"condition {column.name} has categories with a single row, which have no neighbors",
+                f"condition {column.name} has categories with one row, which have no neighbors",
             )
 
 

@@ -136,9 +136,9 @@ class RunFolder:
         dataset = load_dataset(self.settings)
         if self.metadata.data_fingerprint not in (None, fingerprint(dataset)):
             raise RunError(
-                f"{self.settings.data.dataset} has changed since {self.folder} was started: training"
-                " rows would be evaluated as test rows; restore the data or train again (embedding"
-                " works with any data)"
+                f"{self.settings.data.dataset} has changed since {self.folder} was started:"
+                " training rows would be evaluated as test rows; restore the data or train"
+                " again (embedding works with any data)"
             )
         return dataset
 

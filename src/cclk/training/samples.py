@@ -223,13 +223,13 @@ def _as_bytes(values: npt.NDArray[Any]) -> str:
         low, high = float(values.min()), float(values.max())
         if low < 0:
             return (
-                f"values from {low:.3g} to {high:.3g} seem to be standardized: pass the uint8 images"
-                " themselves"
+                f"values from {low:.3g} to {high:.3g} seem to be standardized: pass the uint8"
+                " images themselves"
             )
         if high <= 1:
             return (
-                "values in 0..1 seem to be scaled images: pass uint8 from 0 to 255, that is 255 * x,"
-                " rounded"
+                "values in 0..1 seem to be scaled images: pass uint8 from 0 to 255, that is"
+                " 255 * x, rounded"
             )
     return "pass uint8 from 0 to 255"
 
