@@ -16,9 +16,8 @@ class MissingExtraError(ModuleNotFoundError, ValueError):
 def missing(purpose: str, module: str, extra: str = "train") -> str:
     """The message for a module that an extra of this package would install.
 
-    >>> missing("reading tables", "pyarrow")
-    "reading tables needs the module pyarrow, which is not installed: run pip install '.[train]' in
-    the source folder of cclk"
+    >>> missing("reading tables", "pyarrow")  # doctest: +ELLIPSIS
+    "reading tables needs the module pyarrow, which is not installed: run pip install '.[train]'..."
     """
     return (
         f"{purpose} needs the module {module}, which is not installed: run pip install '.[{extra}]'"

@@ -101,9 +101,8 @@ def diagnose(
 
     >>> import torch
     >>> from cclk.kernels import RBF
-    >>> print(diagnose(RBF(length_scale=1e-4), torch.linspace(0, 1, 8)).verdict)
-    Bandwidth so small that 100 % of anchors see nobody: raise length_scale above 0.19, or use
-    "auto".
+    >>> print(diagnose(RBF(length_scale=1e-4), torch.linspace(0, 1, 8)).verdict.partition(":")[0])
+    Bandwidth so small that 100 % of anchors see nobody
     """
     table = as_condition(condition)
     if len(table) < 2:
