@@ -61,14 +61,14 @@ def test_columns_by_name_and_by_number() -> None:
     [
         (
             lambda: RBF(0.5),
-            r"^RBF\(0.5\): a bare number is ambiguous; write RBF\(length_scale=0.5 or columns=\[0\]\)$",
+            r"^RBF\(0.5\): a bare number .*; write RBF\(length_scale=0.5 or columns=\[0\]\)$",
         ),
         (lambda: RBF(1), r"length_scale=1 or columns=\[1\]"),
         (
             lambda: Delta(3),
             r"^Delta\(3\): a bare number is ambiguous; write Delta\(columns=\[3\]\)$",
         ),
-        (lambda: RBF() + -1, "Constant.*positive"),
+        (lambda: RBF() + -1, "added to a positive number, not -1"),
         (lambda: RBF(length_scale=0), "length_scale is 0"),
         (lambda: RBF(length_scale="mean"), "'auto' or 'median'"),
         (lambda: RBF(neighbors=0.5), "neighbors is 0.5"),
@@ -79,15 +79,15 @@ def test_columns_by_name_and_by_number() -> None:
         (lambda: RBF(length_scale=float("inf")), "length_scale is inf"),
         (lambda: RBF(neighbors=float("nan")), "neighbors is nan"),
         (lambda: -1 * RBF(), "positive number"),
-        (lambda: 0 * RBF(), "positive number, not by 0"),
-        (lambda: RBF() * float("inf"), "positive number, not by inf"),
+        (lambda: 0 * RBF(), "positive number, not 0"),
+        (lambda: RBF() * float("inf"), "positive number, not inf"),
         (lambda: Precomputed(np.diag([1.0, np.nan])), "matrix has values that are NaN"),
         (lambda: Precomputed(np.ones((2, 2, 2))), "matrix has shape .*square matrix"),
         (lambda: Precomputed(np.ones(2)), "matrix has shape .*square matrix"),
         (lambda: Precomputed(np.eye(3))(np.array([-1, 0])), "row numbers from 0 to 2"),
         (lambda: Precomputed(np.eye(3))(np.zeros((2, 2))), "condition has 2 columns"),
         (lambda: Precomputed(np.array([[1.0, 1e-3], [0.0, 1.0]])), "not symmetric"),
-        (lambda: RBF("age").on("site"), "already looks at"),
+        (lambda: RBF("age").on("site"), "already has columns"),
         (lambda: Similarity(3), "function of two tensors"),
         (lambda: Precomputed(np.ones((2, 3))), "square matrix"),
         (lambda: Precomputed(np.array([[1.0, 2.0], [0.0, 1.0]])), "not symmetric"),
@@ -287,6 +287,12 @@ def test_only_products_of_categories_have_groups_and_only_feature_maps_combine()
 
 def test_is_a_kernel_everywhere() -> None:
     assert isinstance(RBF() + Delta(), Kernel)
+
+
+def test_numbers_have_no_columns_and_no_state() -> None:
+    kernel = (RBF([0]) + 1) * (2 * RBF([1]))
+    assert repr(list(kernel.leaves())) == repr([RBF([0]), RBF([1])])
+    assert list(kernel.fit(torch.randn(30, 2)).state_dict()) == ["0", "1"]
 
 
 def test_numbers_and_sums() -> None:

@@ -143,6 +143,25 @@ def test_odd_conditions_have_a_finite_scale(values: torch.Tensor) -> None:
     assert kernel(values).isfinite().all()
 
 
+def test_auto_aims_for_at_most_nine_tenths_of_the_others() -> None:
+    values = torch.rand(20, 1, generator=torch.Generator().manual_seed(0)).double()
+    kernel = RBF(neighbors=1000).fit(values, batch_size=20)
+    assert neighbors_of(kernel, values, 20) == pytest.approx(0.9 * 19, rel=0.03)
+
+
+def test_a_constant_column_has_no_lower_bound_and_does_not_change_the_others() -> None:
+    varied = torch.rand(256, generator=torch.Generator().manual_seed(0)).double()
+    kernel = (RBF("constant") * RBF("varied")).fit(
+        {"constant": torch.full((256,), 5.0), "varied": varied}
+    )
+    constant, other = (leaf.length_scale_ for leaf in kernel.leaves())  # type: ignore[attr-defined]
+    assert other == RBF().fit(varied).length_scale_
+    median = RBF(length_scale="median").fit(varied).length_scale_
+    assert constant == pytest.approx(other / median)
+    assert constant < 0.3
+    assert RBF().fit(torch.zeros(50)).length_scale_ == pytest.approx(1e-9)
+
+
 def test_fitted_state_travels() -> None:
     values = {"a": torch.randn(100), "b": torch.randn(100)}
     kernel = RBF("a") * (Laplacian("b") + Delta("a"))
@@ -159,9 +178,11 @@ def test_fitted_state_travels() -> None:
     assert "-> " in repr(twin)
     with pytest.raises(ValueError, match="belongs to another kernel"):
         Delta("a").load_state_dict(kernel.state_dict())
-    for place in ("1", "2"):
-        with pytest.raises(ValueError, match=f"no length scale to be fitted at place {place}"):
-            RBF("a").load_state_dict({"0": 1.0, place: 1.0})
+    for position in ("1", "2"):
+        with pytest.raises(
+            ValueError, match=f"no length scale to be fitted at position {position}"
+        ):
+            RBF("a").load_state_dict({"0": 1.0, position: 1.0})
 
 
 def test_only_fitted_scales_are_state() -> None:

@@ -1,9 +1,6 @@
-"""Kernels on the condition: elementary ones, and an algebra (`+`, `*`, scalars, `.on(columns)`)
-to combine them.
-"""
+"""Kernels on the condition, and the algebra to combine them: `+`, `*`, numbers, `.on(columns)`."""
 
-from cclk.kernels.base import Kernel
-from cclk.kernels.constant import Constant
+from cclk.kernels.base import Constant, Kernel
 from cclk.kernels.custom import Precomputed, Similarity
 from cclk.kernels.delta import Delta
 from cclk.kernels.dot_product import Cosine, Linear, Polynomial

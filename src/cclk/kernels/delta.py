@@ -1,4 +1,4 @@
-"""The kernel of categories: same or not."""
+"""The kernel of categories: equal or not."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Condition
-from cclk.kernels.base import Leaf, codes
+from cclk.kernels.base import Leaf, group_numbers
 
 
 class Delta(Leaf):
-    """k(a, b) = 1 if a = b in every column, else 0. With it, CCL-K is exactly conditional
-    sampling within the batch.
+    """k(a, b) = 1 if a = b in every column, else 0.
 
-    >>> import torch
-    >>> Delta()(torch.tensor([0.0, 1.0, 0.0]))
-    tensor([[1., 0., 1.],
-            [0., 1., 0.],
-            [1., 0., 1.]])
+    With this kernel, CCL-K is exactly conditional sampling within the batch.
+
+    Args:
+        columns: Names or numbers of the columns to compare; all by default.
+
+    Example:
+        >>> import torch
+        >>> Delta()(torch.tensor([0.0, 1.0, 0.0]))
+        tensor([[1., 0., 1.],
+                [0., 1., 0.],
+                [1., 0., 1.]])
     """
 
     takes_text = True
@@ -39,4 +44,4 @@ class Delta(Leaf):
         return torch.nn.functional.one_hot(self.groups(a)).double()
 
     def groups(self, a: Condition) -> Tensor:
-        return codes(a.select(self.columns))
+        return group_numbers(a.select(self.columns))

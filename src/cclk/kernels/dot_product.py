@@ -1,6 +1,4 @@
-"""Kernels of the inner product between two outcomes: linear, cosine and polynomial. All have
-explicit feature maps.
-"""
+"""Kernels of the inner product, which have explicit feature maps: linear, cosine, polynomial."""
 
 from __future__ import annotations
 
@@ -13,35 +11,21 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cclk.condition import Columns, Condition
+from cclk.errors import CclkError
 from cclk.kernels.base import Leaf
 
 
 class Linear(Leaf):
     """k(a, b) = <a, b>.
 
-    >>> import torch
-    >>> Linear()(torch.tensor([[1.0, 2.0], [3.0, 0.0]]))
-    tensor([[5., 3.],
-            [3., 9.]])
-    """
+    Args:
+        columns: Names or numbers of the columns of the condition; all by default.
 
-    def evaluate(self, a: Condition, b: Condition) -> Tensor:
-        return a.select(self.columns) @ b.select(self.columns).T
-
-    def feature_count(self, a: Condition) -> int:
-        return a.select(self.columns).shape[1]
-
-    def features(self, a: Condition) -> Tensor:
-        return a.select(self.columns)
-
-
-class Cosine(Leaf):
-    """k(a, b) = <a, b> / (|a| |b|); a row of zeros is similar to nothing, itself included.
-
-    >>> import torch
-    >>> Cosine()(torch.tensor([[1.0, 0.0], [3.0, 3.0]]))
-    tensor([[1.0000, 0.7071],
-            [0.7071, 1.0000]])
+    Example:
+        >>> import torch
+        >>> Linear()(torch.tensor([[1.0, 2.0], [3.0, 0.0]]))
+        tensor([[5., 3.],
+                [3., 9.]])
     """
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
@@ -52,18 +36,42 @@ class Cosine(Leaf):
         return a.select(self.columns).shape[1]
 
     def features(self, a: Condition) -> Tensor:
-        return normalize(
-            a.select(self.columns), eps=1e-150
-        )  # the square of a smaller norm underflows
+        return a.select(self.columns)
+
+
+class Cosine(Linear):
+    """k(a, b) = <a, b> / (|a| |b|), and 0 if a or b is zero.
+
+    Args:
+        columns: Names or numbers of the columns of the condition; all by default.
+
+    Example:
+        >>> import torch
+        >>> Cosine()(torch.tensor([[1.0, 0.0], [3.0, 3.0]]))
+        tensor([[1.0000, 0.7071],
+                [0.7071, 1.0000]])
+    """
+
+    def features(self, a: Condition) -> Tensor:
+        # The square of a smaller norm underflows.
+        return normalize(a.select(self.columns), eps=1e-150)
 
 
 class Polynomial(Leaf):
-    """k(a, b) = (<a, b> + offset)^degree. The release has degree 3 and no offset.
+    """k(a, b) = (<a, b> + offset)^degree.
 
-    >>> import torch
-    >>> Polynomial(degree=2, offset=1.0)(torch.tensor([1.0, 2.0]))
-    tensor([[ 4.,  9.],
-            [ 9., 25.]])
+    The authors' release has degree 3 and no offset.
+
+    Args:
+        columns: Names or numbers of the columns of the condition; all by default.
+        degree: A positive integer.
+        offset: A non-negative number; with 0, only terms of the full degree count.
+
+    Example:
+        >>> import torch
+        >>> Polynomial(degree=2, offset=1.0)(torch.tensor([1.0, 2.0]))
+        tensor([[ 4.,  9.],
+                [ 9., 25.]])
     """
 
     def __init__(
@@ -71,9 +79,9 @@ class Polynomial(Leaf):
     ) -> None:
         super().__init__(columns)
         if degree < 1 or degree != int(degree):
-            raise ValueError(f"degree is {degree}: it must be a whole number of at least 1")
+            raise CclkError(f"degree is {degree}: it must be an integer of at least 1")
         if not 0 <= offset < math.inf:
-            raise ValueError(f"offset is {offset}: a negative one would not give a kernel")
+            raise CclkError(f"offset is {offset}: it must be a non-negative number")
         self.degree, self.offset = int(degree), float(offset)
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
@@ -83,11 +91,11 @@ class Polynomial(Leaf):
         return (a.select(self.columns).square().sum(dim=1) + self.offset) ** self.degree
 
     def feature_count(self, a: Condition) -> int:
-        return math.comb(self._width(a) + self.degree - 1, self.degree)
+        width = a.select(self.columns).shape[1] + (self.offset > 0)
+        return math.comb(width + self.degree - 1, self.degree)
 
     def features(self, a: Condition) -> Tensor:
-        # The multinomial theorem: one feature for every monomial of the columns and the root of the
-        # offset.
+        # The multinomial theorem: one feature for every monomial of the columns and sqrt(offset).
         values = a.select(self.columns)
         if self.offset > 0:
             values = torch.cat([values, values.new_full((len(a), 1), self.offset**0.5)], dim=1)
@@ -97,21 +105,16 @@ class Polynomial(Leaf):
             product = product * values[:, factor.to(values.device)]
         return product * roots.to(values.device)
 
-    def _width(self, a: Condition) -> int:
-        return a.select(self.columns).shape[1] + (self.offset > 0)
-
     def settings(self) -> dict[str, object]:
         return {"degree": self.degree, "offset": f"{self.offset:g}"}
 
 
 @lru_cache(maxsize=16)
 def _monomials(width: int, degree: int) -> tuple[Tensor, Tensor]:
-    """Column numbers of each monomial, (degree, m), and the root of its multinomial coefficient,
-    (m,).
-    """
-    chosen = list(combinations_with_replacement(range(width), degree))
+    """Return the columns of each monomial, (degree, m), and sqrt(multinomial coefficient), (m,)."""
+    monomials = list(combinations_with_replacement(range(width), degree))
     counts = [
-        math.factorial(degree) / math.prod(math.factorial(c.count(i)) for i in set(c))
-        for c in chosen
+        math.factorial(degree) / math.prod(math.factorial(m.count(i)) for i in set(m))
+        for m in monomials
     ]
-    return torch.tensor(chosen).T, torch.tensor(counts, dtype=torch.float64).sqrt()
+    return torch.tensor(monomials).T, torch.tensor(counts, dtype=torch.float64).sqrt()

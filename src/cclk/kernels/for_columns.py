@@ -1,4 +1,4 @@
-"""The kernel that suits a condition: one kernel for each column, by its kind, and their product."""
+"""Default kernels: one for each column by its kind, and their product."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cclk.columns import Column
 from cclk.condition import as_condition, infer_condition
+from cclk.errors import CclkError
 from cclk.kernels.base import Kernel
 from cclk.kernels.delta import Delta
 from cclk.kernels.dot_product import Cosine
@@ -18,7 +19,13 @@ from cclk.kernels.stationary import RBF
 def for_column(
     column: Column, *, length_scale: float | Sequence[float] | str = "auto", neighbors: float = 3.0
 ) -> Kernel:
-    """`Delta` for categories, `Cosine` for embeddings, `RBF` for numbers and attributes."""
+    """Return `Delta` for categories, `Cosine` for embeddings, `RBF` for numbers and attributes.
+
+    Args:
+        column: A column of a condition.
+        length_scale: As in `RBF`.
+        neighbors: As in `RBF`.
+    """
     columns = column.name or None
     match column.kind:
         case "categorical":
@@ -29,20 +36,21 @@ def for_column(
 
 
 def for_condition(condition: object) -> Kernel:
-    """The product of a kernel for each column: two samples are similar if they are similar in
-    every column.
+    """Return the product of a kernel for each column: similar means similar in every column.
 
-    Kinds are inferred (see `cclk.columns`), so pass the condition of the whole training split, not
-    of a batch.
+    Args:
+        condition: The condition of the full training split, not of a batch: kinds are inferred
+            from the values (see `cclk.columns`).
 
-    >>> import numpy as np
-    >>> for_condition({"age": np.linspace(20, 80, 50), "site": ["Oslo", "Bonn"] * 25})
-    RBF('age', length_scale='auto') * Delta('site')
+    Example:
+        >>> import numpy as np
+        >>> for_condition({"age": np.linspace(20, 80, 50), "site": ["Oslo", "Bonn"] * 25})
+        RBF('age', length_scale='auto') * Delta('site')
     """
     columns = infer_condition(condition).columns
     if not as_condition(condition).names:
         if len(columns) > 1:
-            raise ValueError(
+            raise CclkError(
                 f"condition has {len(columns)} columns without names: pass a data frame or a"
                 " mapping of names"
             )

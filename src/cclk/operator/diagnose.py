@@ -12,8 +12,8 @@ from cclk.condition import Condition, as_condition
 from cclk.eager import eager
 from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import HasLengthScale, Scale, divisor, effective_neighbors
-from cclk.kernels.base import Leaf, codes
-from cclk.kernels.stationary import shown_scale
+from cclk.kernels.base import Leaf, group_numbers
+from cclk.kernels.stationary import format_scale
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
 from cclk.operator.weights import Weights, check_mode, weigh
 
@@ -258,7 +258,7 @@ def _sharing(kernel: Kernel, table: Condition) -> float:
     """
     selected = [leaf.columns for leaf in kernel.leaves() if isinstance(leaf, Leaf)]
     values = torch.cat([table.select(columns) for columns in selected], dim=1)
-    groups = codes(values)
+    groups = group_numbers(values)
     return float((groups.bincount()[groups] - 1).median())
 
 
@@ -312,7 +312,7 @@ def _raise_above(kernel: Kernel, table: Condition) -> str:
     for leaf in leaves:
         leaf.length_scale = "auto"
     advised.fit(table, batch_size=len(table))
-    after = [shown_scale(_one_number(leaf.length_scale_ or 1.0), 2) for leaf in leaves]
+    after = [format_scale(_one_number(leaf.length_scale_ or 1.0), 2) for leaf in leaves]
     if len(leaves) == 1:
         return f'raise length_scale above {after[0]}, or use "auto"'
     pairs = ", ".join(
