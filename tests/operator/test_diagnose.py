@@ -19,20 +19,22 @@ def test_too_narrow() -> None:
     found = diagnose(kernels.RBF(length_scale=0.5**0.5), COLORS)
     assert not found.healthy
     assert found.dead_share > 0.95
-    assert found.verdict.startswith("Bandwidth so small that ")
+    assert found.verdict.startswith("The length scale is too small: ")
     advised = float(found.verdict.split("above ")[1].split(",")[0])
     assert diagnose(kernels.RBF(length_scale=advised), COLORS).healthy
 
 
 def test_too_narrow_in_a_product() -> None:
     kernel = kernels.RBF([0], length_scale=0.01) * kernels.RBF([1], length_scale=0.01)
-    assert "raise the length_scale of [0] above" in diagnose(kernel, COLORS).verdict
+    assert "Raise the length_scale of [0] above" in diagnose(kernel, COLORS).verdict
 
 
 def test_too_wide() -> None:
     found = diagnose(kernels.RBF(length_scale=1e4), COLORS, weights="nw")
     assert not found.healthy
-    assert "Nearly unconditional: the median anchor sees 255 of 255 others" in found.verdict
+    assert (
+        "Nearly unconditional. Median effective number of neighbors: 255 of 255." in found.verdict
+    )
     assert float(found.effective_sample_size.median()) == pytest.approx(255, rel=1e-3)
 
 
@@ -43,7 +45,10 @@ def test_constant() -> None:
 
 
 def test_lonely_categories() -> None:
-    assert "alone in the batch" in diagnose(kernels.Delta(), torch.arange(20)).verdict
+    assert (
+        "no other sample in the batch has their value"
+        in diagnose(kernels.Delta(), torch.arange(20)).verdict
+    )
 
 
 def test_good() -> None:
@@ -54,7 +59,7 @@ def test_good() -> None:
     text = str(found)
     for word in (
         "Good",
-        "effective neighbors",
+        "effective number of neighbors: median",
         "dead anchors: ",
         "effective rank",
         "solver: exact",
@@ -74,6 +79,41 @@ def test_numbers_are_those_of_the_weights() -> None:
     )
     assert found.effective_rank == pytest.approx(float(raw.trace()))
     assert found.negative_share == pytest.approx(float((raw < -1e-12).double().mean()), abs=0.01)
+
+
+def test_few_dead_anchors_are_no_problem() -> None:
+    """4 of 40 samples have a value that no other has."""
+    values = torch.tensor([0] * 18 + [1] * 18 + [2, 3, 4, 5])
+    found = diagnose(kernels.Delta(), values)
+    assert found.dead_share == 0.1
+    assert found.healthy
+    assert found.verdict == (
+        "Good. Median effective number of neighbors: 17.0 of 39; anchors without neighbors: 10%."
+    )
+
+
+def test_dead_anchors_have_no_effective_neighbors() -> None:
+    """Their weights are tiny, but not 0, and would count as one neighbor or more."""
+    values = torch.cat([torch.linspace(0, 1, 30), torch.tensor([6.0])])
+    found = diagnose(kernels.RBF(length_scale=1.0), values)
+    assert found.dead.tolist() == [False] * 30 + [True]
+    assert float(found.mass[-1]) > 0
+    assert float(found.effective_sample_size[-1]) == 0
+    assert float(found.effective_sample_size[:-1].min()) > 1
+
+
+@pytest.mark.parametrize(("between", "healthy"), [(0.06, True), (0.095, False)])
+def test_neighbors_are_compared_with_the_samples_of_equal_value(
+    between: float, healthy: bool
+) -> None:
+    """The median anchor shares its value with 20 others, and may have 1.1 times as many neighbors:
+    21.4 are fine, 22.2 are not.
+    """
+    values = torch.tensor([0.0] * 21 + [1.0] * 12)
+    kernel = kernels.Similarity(lambda a, b: torch.where(a == b.T, 1.0, between))
+    found = diagnose(kernel, values, weights="nw")
+    assert 20.9 < float(found.effective_sample_size.median()) < 23.1
+    assert found.healthy == healthy
 
 
 def test_needs_two_samples() -> None:
@@ -112,10 +152,10 @@ def test_too_wide_for_a_binary_attribute() -> None:
 
 def test_advice_is_not_what_is_in_use_already() -> None:
     wide = kernels.RBF(neighbors=250).fit(COLORS, 256)
-    assert "Lower neighbors, now 250" in diagnose(wide, COLORS, weights="nw").verdict
+    assert "Lower neighbors below 250" in diagnose(wide, COLORS, weights="nw").verdict
     assert "use 'auto'" in diagnose(kernels.RBF(length_scale=1e4), COLORS, weights="nw").verdict
     assert (
-        "Choose a sharper kernel"
+        "Use a sharper kernel"
         in diagnose(
             kernels.Similarity(lambda a, b: torch.ones(len(a), len(b))), COLORS, weights="nw"
         ).verdict

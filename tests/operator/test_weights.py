@@ -60,9 +60,7 @@ def test_products_of_categories_are_categories() -> None:
     torch.testing.assert_close(
         conditional_weights(kernel, z, 0.1), conditional_weights(kernel, z, 0.1, "exact")
     )
-    assert (
-        solve(kernel, as_condition(z), 0.1).reason == "groups of equal outcomes have a closed form"
-    )
+    assert solve(kernel, as_condition(z), 0.1).reason == "groups of equal values have a closed form"
 
 
 @settings(max_examples=30, deadline=None)
@@ -210,7 +208,7 @@ def test_auto_tells_why() -> None:
         "no explicit feature map, and 100 samples are few enough",
     )
     assert reason(kernels.Polynomial(), 60, 12)[0] == "exact"
-    assert reason(kernels.Delta(), 60)[1] == "groups of equal outcomes have a closed form"
+    assert reason(kernels.Delta(), 60)[1] == "groups of equal values have a closed form"
     # Features pay while they are at most a quarter of the samples, or few.
     assert [reason(kernels.Linear(), *size)[0] for size in ((10, 32), (132, 33), (131, 33))] == [
         "features",
@@ -226,16 +224,16 @@ def test_auto_tells_why() -> None:
         assert (
             solve(kernels.Linear(), z, 0.1, solver).solver,
             solve(kernels.Linear(), z, 0.1, solver).reason,
-        ) == (solver, "asked for")
+        ) == (solver, "as requested")
     assert solve(kernels.Linear(), z, 0.1, "nystrom").solver == "nystrom"
     assert solve(kernels.Delta(), z, 0.1).solver == "features"
     assert (
         solve(kernels.Linear(), z, 0.1, "nystrom").reason
-        == "asked for: 256 landmarks keep 100% of the kernel's trace"
+        == "as requested: 256 landmarks keep 100% of the kernel's trace"
     )
     assert (
         solve(kernels.Linear(), z, 0.1, cclk.Nystrom(1)).reason
-        == "asked for: 1 landmarks keep 100% of the kernel's trace"
+        == "as requested: 1 landmarks keep 100% of the kernel's trace"
     )
 
 

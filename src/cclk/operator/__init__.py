@@ -1,4 +1,4 @@
-"""The conditional operator: from a kernel and a condition to the weights of every anchor."""
+"""The conditional operator: from a kernel and a condition to the weights of each anchor."""
 
 from cclk.operator.diagnose import Diagnosis, diagnose
 from cclk.operator.solvers import Nystrom

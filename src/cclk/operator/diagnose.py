@@ -1,4 +1,4 @@
-"""What a kernel does to a batch, in numbers and in plain words."""
+"""Diagnosis of a kernel on a batch: effective numbers of neighbors, dead anchors, a verdict."""
 
 from __future__ import annotations
 
@@ -10,75 +10,64 @@ from torch import Tensor
 
 from cclk.condition import Condition, as_condition
 from cclk.eager import eager
+from cclk.errors import CclkError
 from cclk.kernels import Kernel
-from cclk.kernels.bandwidth import HasLengthScale, Scale, divisor, effective_neighbors
+from cclk.kernels.bandwidth import HasLengthScale, divisor, effective_neighbors, scaled_leaves
 from cclk.kernels.base import Leaf, group_numbers
 from cclk.kernels.stationary import format_scale
 from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
 from cclk.operator.weights import Weights, check_mode, weigh
 
 MANY_DEAD = 0.25
-"""The share of dead anchors beyond which a kernel is called too narrow."""
+"""The share of dead anchors above which a kernel is too narrow."""
 FEW = 32
-"""With fewer others than this, seeing most of them is no sign of anything."""
+"""With fewer other samples than this, a kernel is never called too wide."""
 _SHARED_MARGIN = 1.1
-"""An anchor may see this many times the samples that share its value before a kernel is called
-too wide.
-"""
+"""A kernel is too wide if it exceeds the number of samples with equal values by this factor."""
 _UNSEEN_RANGE = 0.1
-"""A column whose values lie within this many length scales changes an RBF kernel by less than
-half a percent.
-"""
+"""A column with a range of this many length scales changes an RBF kernel by less than 0.5 %."""
 _TILE = 256
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What each anchor of a batch sees. `print` it for the whole image; `verdict` is the
-    sentence to act upon.
-    """
+    """The result of `cclk.diagnose`; `print` shows all of it."""
 
     effective_sample_size: Tensor
-    """(sum w)^2 / sum w^2 for each anchor, (n,): how many neighbors it has in effect; 0 for a
-    dead one.
-    """
+    """(sum w)^2 / sum w^2, the effective number of neighbors of each anchor, (n,); 0 if dead."""
     mass: Tensor
-    """sum_j |w_ji| for each anchor, (n,)."""
+    """sum_j |w_ji| of each anchor, (n,)."""
     dead: Tensor
-    """Anchors that see nobody, boolean (n,)."""
+    """Anchors without neighbors, boolean (n,)."""
     negative_share: float
     """The share of negative entries in the operator W, before any clipping."""
     effective_rank: float
-    """trace W: how many independent outcomes the operator tells apart."""
+    """trace W: the number of independent values that the operator distinguishes."""
     solver: str
+    """The solver in use."""
     reason: str
+    """Why this solver was selected."""
     healthy: bool
+    """Whether the kernel suits the condition."""
     verdict: str
+    """One sentence: what is wrong and what to do, or that nothing is."""
 
     @property
     def dead_share(self) -> float:
-        """The share of anchors that see nobody."""
+        """The share of anchors without neighbors."""
         return float(self.dead.double().mean())
 
     def __str__(self) -> str:
-        size = self.effective_sample_size
-        low, middle, high = torch.quantile(
-            size.double(), size.new_tensor([0.1, 0.5, 0.9]).double()
-        ).tolist()
-        return "\n".join(
-            [
-                self.verdict,
-                (
-                    f"  effective neighbors: median {middle:.1f} of {len(size) - 1} (10 % have"
-                    f" fewer than {low:.1f}, 10 % more than {high:.1f})"
-                ),
-                f"  dead anchors: {int(self.dead.sum())} of {len(size)}",
-                (
-                    f"  effective rank of W: {self.effective_rank:.1f}; negative entries:"
-                    f" {self.negative_share:.1%}"
-                ),
-                f"  solver: {self.solver} ({self.reason})",
-            ]
+        size = self.effective_sample_size.double()
+        low, median, high = torch.quantile(size, size.new_tensor([0.1, 0.5, 0.9])).tolist()
+        return (
+            f"{self.verdict}\n"
+            f"  effective number of neighbors: median {median:.1f} of {len(size) - 1}"
+            f" (10% of anchors below {low:.1f}, 10% above {high:.1f})\n"
+            f"  dead anchors: {int(self.dead.sum())} of {len(size)}\n"
+            f"  effective rank of W: {self.effective_rank:.1f};"
+            f" negative entries: {self.negative_share:.1%}\n"
+            f"  solver: {self.solver} ({self.reason})"
         )
 
 
@@ -91,65 +80,55 @@ def diagnose(
     *,
     weights: str = "loo",
 ) -> Diagnosis:
-    """Measure what a kernel and ridge make of a condition: effective neighbors, dead anchors,
-    rank, and a plain verdict.
+    """Compute effective numbers of neighbors, dead anchors, rank and a verdict for one batch.
 
     Args:
-        kernel: a kernel; if it is not fitted yet, it is fitted on this condition.
-        condition: one batch, at the batch size to be used: what an anchor sees depends on it.
-        ridge, solver, weights: as in the losses.
+        kernel: A kernel; if it has not been fitted, it is fitted on this condition.
+        condition: The condition of one batch, of the batch size used in training: the number of
+            neighbors depends on it.
+        ridge: Regularization of the operator W = (K + ridge I)^-1 K.
+        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
+        weights: "loo", "paper", "release" or "nw", as in the losses.
 
-    >>> import torch
-    >>> from cclk.kernels import RBF
-    >>> print(diagnose(RBF(length_scale=1e-4), torch.linspace(0, 1, 8)).verdict.partition(":")[0])
-    Bandwidth so small that 100 % of anchors see nobody
+    Shape:
+        condition: (n,) or (n, k), or a mapping of columns, with at least 2 rows.
+
+    Example:
+        >>> import torch
+        >>> from cclk.kernels import RBF
+        >>> print(diagnose(RBF(length_scale=0.1), torch.linspace(0, 1, 8)).verdict)
+        Good. Median effective number of neighbors: 2.3 of 7; anchors without neighbors: 0%.
     """
     table = as_condition(condition)
     if len(table) < 2:
-        raise ValueError(
+        raise CclkError(
             f"condition has {len(table)} rows: an anchor needs at least one other sample"
         )
     kernel.ensure_fitted(table)
     check_ridge(ridge), check_solver(solver), check_mode(weights)
 
-    found = weigh(kernel, table, ridge, solver, weights, torch.float64)
-    operator = found.operator or solve(kernel, table, ridge, solver).operator
+    weighted = weigh(kernel, table, ridge, solver, weights, torch.float64)
+    operator = weighted.operator or solve(kernel, table, ridge, solver).operator
     raw = operator.with_rows_scaled(None, torch.float64)
-    tiles = [(start, min(start + _TILE, len(table))) for start in range(0, len(table), _TILE)]
-    negatives = sum(int((raw(start, stop) < -1e-12).sum()) for start, stop in tiles)
-    size, mass, dead = _look(found, len(table))
-    rank = float((1 - operator.complement).sum())
-    healthy, verdict = _judge(kernel, table, size, dead)
-    return Diagnosis(
-        size,
-        mass,
-        dead,
-        negatives / len(table) ** 2,
-        rank,
-        found.solver,
-        found.reason,
-        healthy,
-        verdict,
+    negative = sum(
+        int((raw(start, min(start + _TILE, len(table))) < -1e-12).sum())
+        for start in range(0, len(table), _TILE)
     )
-
-
-def neighbors_of(
-    kernel: Kernel,
-    condition: object,
-    ridge: float = 0.01,
-    solver: Solver = "auto",
-    *,
-    weights: str = "loo",
-    anchors: int | None = None,
-) -> Tensor:
-    """The effective neighbors of each anchor alone, (n,): the part of a diagnosis that is cheap
-    enough for every logged step.
-
-    Args:
-        anchors: how many of the first samples are anchors; all by default. The others are neighbors
-            only.
-    """
-    return examine(kernel, condition, ridge, solver, weights=weights, anchors=anchors)[0]
+    size, mass, dead = _measure(weighted, len(table))
+    problem = _problem(kernel, table, size, dead)
+    return Diagnosis(
+        effective_sample_size=size,
+        mass=mass,
+        dead=dead,
+        negative_share=negative / len(table) ** 2,
+        effective_rank=float((1 - operator.complement).sum()),
+        solver=weighted.solver,
+        reason=weighted.reason,
+        healthy=problem is None,
+        verdict=problem
+        or f"Good. Median effective number of neighbors: {float(size.median()):.1f} of"
+        f" {len(table) - 1}; anchors without neighbors: {float(dead.double().mean()):.0%}.",
+    )
 
 
 def examine(
@@ -161,28 +140,35 @@ def examine(
     weights: str = "loo",
     anchors: int | None = None,
 ) -> tuple[Tensor, str | None]:
-    """The effective neighbors of each anchor, (n,), and what is wrong with the kernel on this
-    condition; None if nothing is.
+    """Compute only the effective numbers of neighbors, (anchors,), and the problem, if any.
+
+    Args:
+        kernel, condition, ridge, solver, weights: As in `diagnose`.
+        anchors: The number of leading samples that are anchors; all by default. The others are
+            neighbors only.
     """
     table = as_condition(condition)
     kernel.ensure_fitted(table)
-    size, _, dead = _look(
-        weigh(kernel, table, ridge, solver, weights, torch.float64),
-        len(table) if anchors is None else anchors,
-    )
-    healthy, verdict = _judge(kernel, table, size, dead)
-    return size, None if healthy else verdict
+    weighted = weigh(kernel, table, ridge, solver, weights, torch.float64)
+    size, _, dead = _measure(weighted, len(table) if anchors is None else anchors)
+    return size, _problem(kernel, table, size, dead)
+
+
+def neighbors_of(
+    kernel: Kernel, condition: object, ridge: float, solver: Solver, *, weights: str, anchors: int
+) -> Tensor:
+    """Compute the effective numbers of neighbors as in `examine`, (anchors,)."""
+    return examine(kernel, condition, ridge, solver, weights=weights, anchors=anchors)[0]
 
 
 def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:
-    """What is wrong with these weights, judged by some of the anchors; None if nothing is."""
-    size, _, dead = _look(weights, min(len(table), 2 * _TILE))
-    healthy, verdict = _judge(kernel, table, size, dead)
-    return None if healthy else verdict
+    """Return the problem of these weights, judged by the first anchors; None if there is none."""
+    size, _, dead = _measure(weights, min(len(table), 2 * _TILE))
+    return _problem(kernel, table, size, dead)
 
 
-def _look(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Effective neighbors, mass and deadness of the first anchors."""
+def _measure(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the effective number of neighbors, mass and deadness of the first anchors."""
     sizes, masses = [], []
     for start in range(0, anchors, _TILE):
         stop = min(start + _TILE, anchors)
@@ -196,131 +182,92 @@ def _look(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
     return torch.cat(sizes).masked_fill(dead, 0.0), mass, dead
 
 
-def _judge(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> tuple[bool, str]:
-    share, middle, others = float(dead.double().mean()), float(size.median()), len(table) - 1
-    scaled = bool(_scaled_leaves(kernel))
+def _problem(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> str | None:
+    dead_share, median, others = float(dead.double().mean()), float(size.median()), len(table) - 1
     if bool((table.values == table.values[:1]).all()):
+        return "The condition is constant in this batch, so it has no effect."
+    if dead_share >= MANY_DEAD:
+        lonely = f"{dead_share:.0%} of anchors have no neighbors"
+        if scaled_leaves(kernel):
+            return f"The length scale is too small: {lonely}. {_widen(kernel, table)}."
         return (
-            False,
-            (
-                "The condition is constant in this batch: every anchor sees everybody alike, so it"
-                " conditions on nothing."
-            ),
+            f"{lonely}, because no other sample in the batch has their value. Use a larger batch,"
+            " pass support=(y, condition), or use a kernel of the distance, such as RBF."
         )
-    if share >= MANY_DEAD:
-        if scaled:
-            return (
-                False,
-                (
-                    f"Bandwidth so small that {share * 100:.0f} % of anchors see nobody:"
-                    f" {_raise_above(kernel, table)}."
-                ),
-            )
+    if unseen := _unseen_column(kernel, table):
+        return unseen
+    wide = others >= FEW and median > 0.5 * others
+    if wide and median > _SHARED_MARGIN * _sharing(kernel, table):
         return (
-            False,
-            (
-                f"{share * 100:.0f} % of anchors see nobody: their outcome is alone in the batch."
-                " Use a larger batch, pass support=(y, condition), or choose a kernel that lets"
-                " near outcomes help, such as RBF."
-            ),
+            f"Nearly unconditional. Median effective number of neighbors: {median:.0f} of {others}."
+            f" {_sharpen(kernel)}."
         )
-    unseen = _unseen(kernel, table)
-    if unseen is not None:
-        return False, unseen
-    if (
-        others >= FEW
-        and middle > 0.5 * others
-        and middle > _SHARED_MARGIN * _sharing(kernel, table)
-    ):
-        return (
-            False,
-            (
-                f"Nearly unconditional: the median anchor sees {middle:.0f} of {others} others"
-                f" about alike. {_sharpen(kernel)}."
-            ),
-        )
-    return (
-        True,
-        (
-            f"Good: the median anchor has {middle:.1f} effective neighbors of {others}, and"
-            f" {share * 100:.0f} % see nobody."
-        ),
-    )
-
-
-def _scaled_leaves(kernel: Kernel) -> list[HasLengthScale]:
-    return [leaf for leaf in kernel.leaves() if isinstance(leaf, HasLengthScale)]
+    return None
 
 
 def _sharing(kernel: Kernel, table: Condition) -> float:
-    """How many others share the value of the median anchor in all columns of the kernel: no
-    kernel can see fewer alike.
+    """Return how many other samples have the values of the median anchor in the kernel's columns.
+
+    No kernel can distinguish these.
     """
-    selected = [leaf.columns for leaf in kernel.leaves() if isinstance(leaf, Leaf)]
-    values = torch.cat([table.select(columns) for columns in selected], dim=1)
-    groups = group_numbers(values)
+    columns = [leaf.columns for leaf in kernel.leaves() if isinstance(leaf, Leaf)] or [None]
+    groups = group_numbers(torch.cat([table.select(each) for each in columns], dim=1))
     return float((groups.bincount()[groups] - 1).median())
 
 
-def _unseen(kernel: Kernel, table: Condition) -> str | None:
-    """A column that is far too narrow for its length scale, beside others that are not."""
-    for leaf in _scaled_leaves(kernel):
+def _unseen_column(kernel: Kernel, table: Condition) -> str | None:
+    """Describe a column whose range is far below its length scale, unlike that of others."""
+    for leaf in scaled_leaves(kernel):
         widths = table.widths(leaf.columns)
         if len(widths) == 1 or leaf.length_scale_ is None:
             continue
         values = table.select(leaf.columns) / divisor(leaf.length_scale_, table, leaf.columns)
-        ranges = torch.stack(
-            [
-                part.amax(dim=0).sub(part.amin(dim=0)).norm()
-                for part in torch.split(values, widths, dim=1)
-            ]
-        )
+        parts = torch.split(values, widths, dim=1)
+        ranges = torch.stack([part.amax(dim=0).sub(part.amin(dim=0)).norm() for part in parts])
         narrow = (ranges > 0) & (ranges < _UNSEEN_RANGE)
         if narrow.any() and not narrow.all():
-            place = int(narrow.nonzero()[0])
+            number = int(narrow.nonzero()[0])
             names = list(table.names) if leaf.columns is None and table.names else leaf.columns
-            name = names[place] if isinstance(names, list | tuple) else place
+            name = names[number] if isinstance(names, list | tuple) else number
             return (
                 f"The kernel ignores column {name!r}, which varies by only"
-                f" {float(ranges[place]):.2g} length scales: use length_scale='auto', or one number"
-                " for each column."
+                f" {float(ranges[number]):.2g} length scales: use length_scale='auto', or one"
+                " number for each column."
             )
     return None
 
 
+def _refit(verb: str, leaves: list[HasLengthScale]) -> str | None:
+    """Advise on "auto" scales, which cannot be replaced by "auto"; None if there are others."""
+    if not all(leaf.length_scale == "auto" for leaf in leaves):
+        return None
+    neighbors = max(leaf.neighbors for leaf in leaves)
+    return f"{verb} {neighbors:g}, or fit the kernel on the condition it is used with"
+
+
 def _sharpen(kernel: Kernel) -> str:
-    leaves = _scaled_leaves(kernel)
+    leaves = scaled_leaves(kernel)
     if not leaves:
-        return "Choose a sharper kernel, such as RBF"
-    if all(leaf.length_scale == "auto" for leaf in leaves):
-        return (
-            f"Lower neighbors, now {max(leaf.neighbors for leaf in leaves):g}, or fit the kernel on"
-            " the condition it is used with"
-        )
-    return "Lower length_scale, or use 'auto'"
+        return "Use a sharper kernel, such as RBF"
+    return _refit("Lower neighbors below", leaves) or "Lower length_scale, or use 'auto'"
 
 
-def _raise_above(kernel: Kernel, table: Condition) -> str:
-    """Advice with a number: what "auto" would choose here."""
+def _widen(kernel: Kernel, table: Condition) -> str:
+    """Advise with the length scale that "auto" would fit here."""
     advised = copy.deepcopy(kernel)
-    leaves = _scaled_leaves(advised)
-    if all(leaf.length_scale == "auto" for leaf in leaves):
-        return (
-            f"raise neighbors above {max(leaf.neighbors for leaf in leaves):g}, or fit the kernel"
-            " on the condition it is used with"
-        )
+    leaves = scaled_leaves(advised)
+    if advice := _refit("Raise neighbors above", leaves):
+        return advice
     for leaf in leaves:
         leaf.length_scale = "auto"
     advised.fit(table, batch_size=len(table))
-    after = [format_scale(_one_number(leaf.length_scale_ or 1.0), 2) for leaf in leaves]
+    scales = []
+    for leaf in leaves:
+        scale = leaf.length_scale_ or 1.0
+        if isinstance(scale, tuple) and max(scale) < 3 * min(scale):
+            scale = max(scale)  # nearly the same for all columns
+        scales.append(format_scale(scale, 2))
     if len(leaves) == 1:
-        return f'raise length_scale above {after[0]}, or use "auto"'
-    pairs = ", ".join(
-        f"{leaf.columns!r} above {scale}" for leaf, scale in zip(leaves, after, strict=True)
-    )
-    return f'raise the length_scale of {pairs}, or use "auto"'
-
-
-def _one_number(scale: Scale) -> Scale:
-    """One number instead of one per column, where they are about the same."""
-    return max(scale) if isinstance(scale, tuple) and max(scale) < 3 * min(scale) else scale
+        return f"Raise length_scale above {scales[0]}, or use 'auto'"
+    pairs = (f"{leaf.columns!r} above {scale}" for leaf, scale in zip(leaves, scales, strict=True))
+    return f"Raise the length_scale of {', '.join(pairs)}, or use 'auto'"

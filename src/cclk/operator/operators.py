@@ -1,8 +1,7 @@
-"""The conditional operator W = (K + ridge I)^-1 K of one batch, in forms that give a few of its
-rows cheaply.
+"""The conditional operator W = (K + ridge I)^-1 K of one batch, computed by row tiles.
 
-W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses ask for it by row tiles:
-no form but `Dense` ever holds b^2 numbers.
+W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses use it by row tiles: only
+`Dense` ever stores b^2 numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from torch import Tensor
 
 
 class Operator(ABC):
-    """Rows of W, and 1 - W_ii kept apart because it is tiny where an anchor explains itself."""
+    """Rows of W, and 1 - W_ii, stored separately because it is tiny where W_ii is near 1."""
 
     def __init__(self, complement: Tensor) -> None:
         self.complement = complement
@@ -25,19 +24,19 @@ class Operator(ABC):
 
     @abstractmethod
     def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
-        """Row tiles of diag(factor) W in the given dtype."""
+        """Return row tiles of diag(factor) W in this dtype."""
 
 
 class Rows(ABC):
-    """A matrix given by row tiles."""
+    """A matrix that is computed by row tiles."""
 
     @abstractmethod
     def __call__(self, start: int, stop: int) -> Tensor:
-        """Rows start to stop, a fresh tensor that the caller may overwrite."""
+        """Return rows start to stop, a new tensor that the caller may overwrite."""
 
 
 class Dense(Operator):
-    """W held whole."""
+    """W as a matrix."""
 
     def __init__(self, matrix: Tensor, complement: Tensor) -> None:
         super().__init__(complement)
@@ -77,9 +76,7 @@ class ProductRows(Rows):
 
 
 class Grouped(Operator):
-    """W_ji = [same group] / (n_i + ridge): the closed form for a kernel that is 'same group or
-    not'.
-    """
+    """W_ji = [same group] / (n_i + ridge), if k is 1 within groups and 0 between them."""
 
     def __init__(self, groups: Tensor, ridge: float) -> None:
         self.share = 1 / (groups.bincount().double() + ridge)[groups]
@@ -87,13 +84,12 @@ class Grouped(Operator):
         self.groups = groups
 
     def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
-        return GroupRows(
-            self.groups, (self.share if factor is None else self.share * factor).to(dtype)
-        )
+        share = self.share if factor is None else self.share * factor
+        return GroupRows(self.groups, share.to(dtype))
 
 
 class GroupRows(Rows):
-    """value_i where j is in the group of i, else 0."""
+    """value_i if j is in the group of i, else 0."""
 
     def __init__(self, groups: Tensor, value: Tensor) -> None:
         self.groups, self.value = groups, value

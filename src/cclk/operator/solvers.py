@@ -1,5 +1,4 @@
-"""How W = (K + ridge I)^-1 K is obtained: exactly, through an explicit feature map, or through
-landmarks.
+"""Solvers for W = (K + ridge I)^-1 K: exact, through an explicit feature map, or with landmarks.
 
 W = I - ridge (K + ridge I)^-1. With K = G G^T and L L^T = G^T G + ridge I the same matrix is U U^T,
 U = G L^-T, which costs O(b m^2) for m features instead of O(b^3). All factorizations run in
@@ -15,28 +14,40 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Condition
+from cclk.errors import CclkError
 from cclk.kernels import Kernel
 from cclk.operator.operators import Dense, Factored, Grouped, Operator
 
 SOLVERS = ("auto", "exact", "features", "nystrom")
 EXACT_UP_TO = 2048
-"""Batches up to this size are solved exactly by `auto` where there is no small feature map."""
+"""The batch size up to which "auto" solves exactly if there is no small feature map."""
 FALL_BACK_UP_TO = 8192
-"""Larger ones too, up to this size, if landmarks would lose too much of the kernel."""
+"""The batch size up to which "auto" solves exactly if landmarks lose too much of the kernel."""
 KEPT_ENOUGH = 0.9
-"""The share of trace(K) that landmarks must keep for `auto` to trust them."""
+"""The share of trace(K) that landmarks must keep to be used by "auto"."""
 LANDMARKS = 256
 
 
 @dataclass(frozen=True)
 class Nystrom:
-    """The landmark solver with its own number of landmarks: `solver=Nystrom(1024)`."""
+    """The landmark solver, K ~ C M^+ C^T with C the columns of the landmarks and M their block.
+
+    Args:
+        landmarks: The number of samples that represent the batch.
+
+    Example:
+        >>> import torch
+        >>> from cclk import conditional_weights, kernels
+        >>> kernel, values = kernels.RBF(length_scale=1.0), torch.randn(500)
+        >>> conditional_weights(kernel, values, solver=Nystrom(64)).shape
+        torch.Size([500, 500])
+    """
 
     landmarks: int = LANDMARKS
 
     def __post_init__(self) -> None:
         if self.landmarks < 1:
-            raise ValueError(f"landmarks is {self.landmarks}: it must be at least 1")
+            raise CclkError(f"landmarks is {self.landmarks}: it must be at least 1")
 
 
 Solver = str | Nystrom
@@ -44,7 +55,7 @@ Solver = str | Nystrom
 
 @dataclass(frozen=True)
 class Solution:
-    """An operator, and why it was obtained this way."""
+    """An operator, the solver that computed it, and why this solver was selected."""
 
     operator: Operator
     solver: str
@@ -52,9 +63,9 @@ class Solution:
 
 
 def check_solver(solver: Solver) -> Solver:
-    """Complain early about a solver that does not exist."""
+    """Return the solver, or raise a `CclkError` if it does not exist."""
     if not isinstance(solver, Nystrom) and solver not in SOLVERS:
-        raise ValueError(
+        raise CclkError(
             f"solver is {solver!r}: it must be one of {', '.join(map(repr, SOLVERS))} or"
             " cclk.Nystrom(landmarks)"
         )
@@ -62,12 +73,13 @@ def check_solver(solver: Solver) -> Solver:
 
 
 def check_ridge(ridge: float) -> float:
-    """Complain early about a ridge that cannot regularize."""
+    """Return the ridge, or raise a `CclkError` if it is not a positive number."""
     if not 0 < ridge < float("inf"):
-        raise ValueError(f"ridge is {ridge}: it must be a positive number, such as 0.01")
+        raise CclkError(f"ridge is {ridge}: it must be a positive number, such as 0.01")
     return float(ridge)
 
 
+@torch.no_grad()
 def solve(
     kernel: Kernel,
     condition: Condition,
@@ -76,117 +88,92 @@ def solve(
     *,
     unit_diagonal: bool = False,
 ) -> Solution:
-    """The operator of a fitted kernel on a condition.
+    """Compute the operator of a fitted kernel on a condition.
 
     Args:
-        unit_diagonal: set K_ii to 1 first, as the authors' release does. It matters for kernels
-            whose diagonal is not 1, and then only the exact solver can do it.
+        kernel, condition, ridge, solver: As in `conditional_weights`.
+        unit_diagonal: Set K_ii to 1 first, as the authors' release does. If the kernel's diagonal
+            is not 1, only the exact solver can do this.
     """
-    with torch.no_grad():
-        if unit_diagonal and not torch.allclose(
-            diagonal := kernel.diagonal(condition), torch.ones_like(diagonal)
-        ):
-            if solver not in ("auto", "exact"):
-                raise ValueError(
-                    f"weights='release' sets the diagonal of {kernel!r} to 1, which needs"
-                    f" solver='exact', not {solver!r}"
-                )
-            matrix = _gram(kernel, condition).clone()
-            matrix.diagonal().fill_(1.0)
-            operator = (
-                _invert_indefinite(matrix, ridge)
-                if kernel.positive_definite
-                else _clip(matrix, ridge, kernel)
-            )
-            return Solution(operator, "exact", "the release's unit diagonal has no feature map")
-        if isinstance(solver, Nystrom) or solver == "nystrom":
-            landmarks = solver.landmarks if isinstance(solver, Nystrom) else LANDMARKS
-            operator, kept = _landmarks(kernel, condition, ridge, landmarks)
-            return Solution(operator, "nystrom", f"asked for: {_kept(landmarks, kept)}")
-        if solver == "features":
-            return Solution(_features(kernel, condition, ridge), "features", "asked for")
-        if solver == "exact":
-            return Solution(_exact(kernel, condition, ridge), "exact", "asked for")
-        return _auto(kernel, condition, ridge)
+    if unit_diagonal:
+        diagonal = kernel.diagonal(condition)
+        if not torch.allclose(diagonal, torch.ones_like(diagonal)):
+            return _with_unit_diagonal(kernel, condition, ridge, solver)
+    if isinstance(solver, Nystrom) or solver == "nystrom":
+        landmarks = solver.landmarks if isinstance(solver, Nystrom) else LANDMARKS
+        operator, kept = _landmarks(kernel, condition, ridge, landmarks)
+        return Solution(operator, "nystrom", f"as requested: {_describe(landmarks, kept)}")
+    if solver == "features":
+        return Solution(_features(kernel, condition, ridge), solver, "as requested")
+    if solver == "exact":
+        return Solution(_exact(kernel, condition, ridge), solver, "as requested")
 
-
-def _auto(kernel: Kernel, condition: Condition, ridge: float) -> Solution:
-    size = len(condition)
-    groups = kernel.groups(condition)
+    size, groups = len(condition), kernel.groups(condition)
     if groups is not None:
-        return Solution(
-            Grouped(groups, ridge), "features", "groups of equal outcomes have a closed form"
-        )
+        reason = "groups of equal values have a closed form"
+        return Solution(Grouped(groups, ridge), "features", reason)
     count = kernel.feature_count(condition)
     if count is not None and count <= max(size // 4, 32) and count <= 2048:
-        return Solution(
-            _features(kernel, condition, ridge),
-            "features",
-            f"{count} explicit features for {size} samples",
-        )
+        reason = f"{count} explicit features for {size} samples"
+        return Solution(_features(kernel, condition, ridge), "features", reason)
     lacking = "no explicit feature map" if count is None else f"{count} explicit features, too many"
     if size <= EXACT_UP_TO:
-        return Solution(
-            _exact(kernel, condition, ridge),
-            "exact",
-            f"{lacking}, and {size} samples are few enough",
-        )
+        reason = f"{lacking}, and {size} samples are few enough"
+        return Solution(_exact(kernel, condition, ridge), "exact", reason)
     operator, kept = _landmarks(kernel, condition, ridge, LANDMARKS)
-    told = _kept(LANDMARKS, kept)
+    described = _describe(LANDMARKS, kept)
     if kept >= KEPT_ENOUGH:
-        return Solution(operator, "nystrom", f"{lacking}, {size} samples, and {told}")
+        return Solution(operator, "nystrom", f"{lacking}, {size} samples, and {described}")
     if size <= FALL_BACK_UP_TO:
-        return Solution(
-            _exact(kernel, condition, ridge), "exact", f"{lacking}, and {told}, too little"
-        )
+        reason = f"{lacking}, and {described}, too little"
+        return Solution(_exact(kernel, condition, ridge), "exact", reason)
     kernel.warn_once(
         "too few landmarks",
-        f"{kernel!r} at {size} samples: {told}, so many anchors see nobody, and an exact solve is"
-        " out of reach. Use weights='nw', which needs no solve, a larger length_scale, or"
-        " solver=cclk.Nystrom(more landmarks).",
+        f"{kernel!r} at {size} samples: {described}, so anchors lack neighbors, and the batch is"
+        " too large for an exact solve. Use weights='nw', which needs no solve, a larger"
+        " length_scale, or solver=cclk.Nystrom(more landmarks).",
     )
-    return Solution(
-        operator,
-        "nystrom",
-        f"{lacking}, {size} samples are too many to solve exactly, though {told}",
-    )
+    reason = f"{lacking}, {size} samples are too many to solve exactly, although {described}"
+    return Solution(operator, "nystrom", reason)
 
 
-def _kept(landmarks: int, kept: float) -> str:
+def _describe(landmarks: int, kept: float) -> str:
     return f"{landmarks} landmarks keep {kept:.0%} of the kernel's trace"
 
 
-def _gram(kernel: Kernel, condition: Condition) -> Tensor:
-    return kernel.evaluate(condition, condition)
+def _with_unit_diagonal(
+    kernel: Kernel, condition: Condition, ridge: float, solver: Solver
+) -> Solution:
+    if solver not in ("auto", "exact"):
+        raise CclkError(
+            f"weights='release' sets the diagonal of {kernel!r} to 1, which needs"
+            f" solver='exact', not {solver!r}"
+        )
+    matrix = kernel.evaluate(condition, condition).clone()
+    matrix.diagonal().fill_(1.0)
+    if kernel.positive_definite:  # the matrix need not be, with another diagonal
+        inverse, failure = torch.linalg.inv_ex(_shift(matrix, ridge))
+        if int(failure):
+            raise CclkError(
+                f"K + {ridge:g} I is singular once its diagonal is set to 1: use another ridge, or"
+                " weights='loo'"
+            )
+        operator = _from_residual(inverse.mul_(ridge))
+    else:
+        operator = _clip(matrix, ridge, kernel)
+    return Solution(operator, "exact", "the release's unit diagonal has no feature map")
 
 
 def _exact(kernel: Kernel, condition: Condition, ridge: float) -> Operator:
-    matrix = _gram(kernel, condition)
-    return (
-        _invert(matrix, ridge, kernel) if kernel.positive_definite else _clip(matrix, ridge, kernel)
-    )
-
-
-def _invert(matrix: Tensor, ridge: float, kernel: Kernel) -> Operator:
+    matrix = kernel.evaluate(condition, condition)
+    if not kernel.positive_definite:
+        return _clip(matrix, ridge, kernel)
     factor, ridge = _cholesky(matrix, ridge, kernel)
     return _from_residual(torch.cholesky_inverse(factor).mul_(ridge))
 
 
-def _invert_indefinite(matrix: Tensor, ridge: float) -> Operator:
-    """As `_invert`, for a matrix that need not be positive definite any more."""
-    shifted = matrix.clone()
-    shifted.diagonal().add_(ridge)
-    inverse, failure = torch.linalg.inv_ex(shifted)
-    if int(failure):
-        raise ValueError(
-            f"K + {ridge:g} I is singular once its diagonal is set to 1: choose another ridge, or"
-            " weights='loo'"
-        )
-    return _from_residual(inverse.mul_(ridge))
-
-
 def _from_residual(residual: Tensor) -> Operator:
-    """W from I - W = ridge (K + ridge I)^-1, which is overwritten."""
+    """Return W from I - W = ridge (K + ridge I)^-1, which is overwritten."""
     complement = residual.diagonal().clone()
     weights = residual.neg_()
     weights.diagonal().add_(1.0)
@@ -195,13 +182,13 @@ def _from_residual(residual: Tensor) -> Operator:
 
 def _clip(matrix: Tensor, ridge: float, kernel: Kernel) -> Operator:
     values, vectors = torch.linalg.eigh(matrix)
-    _say_clipped(kernel, values)
+    _warn_if_indefinite(kernel, values)
     values = values.clamp_min(0)
     return Factored(vectors * (values / (values + ridge)).sqrt())
 
 
-def _say_clipped(kernel: Kernel, values: Tensor) -> None:
-    """Say that negative eigenvalues are clipped, if they are more than rounding."""
+def _warn_if_indefinite(kernel: Kernel, values: Tensor) -> None:
+    """Warn that negative eigenvalues are clipped, if they exceed rounding errors."""
     clipped, total = float(values.clamp_max(0).sum().abs()), float(values.abs().sum())
     if clipped > 1e-6 * total:
         kernel.warn_once(
@@ -227,37 +214,35 @@ def _from_features(features: Tensor, ridge: float, kernel: Kernel) -> Operator:
 def _landmarks(
     kernel: Kernel, condition: Condition, ridge: float, landmarks: int
 ) -> tuple[Operator, float]:
-    """K ~ C M^+ C^T with C the columns of the landmarks, M their own block; also the share of
-    trace(K) that is kept.
-    """
+    """Return the operator by landmarks, and the share of trace(K) that they keep."""
     size = len(condition)
     count = min(landmarks, size)
-    # Evenly spread places: batches come shuffled, every process must choose the same, and nobody's
-    # random state is touched.
-    chosen = condition.rows(torch.arange(count, device=condition.values.device) * size // count)
-    values, vectors = torch.linalg.eigh(kernel.evaluate(chosen, chosen))
-    _say_clipped(kernel, values)
+    # Evenly spaced rows: batches are shuffled, all processes must use the same landmarks, and the
+    # global RNG state stays untouched.
+    subset = condition.rows(torch.arange(count, device=condition.values.device) * size // count)
+    values, vectors = torch.linalg.eigh(kernel.evaluate(subset, subset))
+    _warn_if_indefinite(kernel, values)
     usable = values > values[-1].clamp_min(0) * count * torch.finfo(torch.float64).eps
-    features = kernel.evaluate(condition, chosen) @ (vectors[:, usable] / values[usable].sqrt())
+    features = kernel.evaluate(condition, subset) @ (vectors[:, usable] / values[usable].sqrt())
     total = float(kernel.diagonal(condition).sum())
     kept = float(features.square().sum()) / total if total > 0 else 1.0
     return _from_features(features, ridge, kernel), min(kept, 1.0)
 
 
+def _shift(matrix: Tensor, ridge: float) -> Tensor:
+    shifted = matrix.clone()
+    shifted.diagonal().add_(ridge)
+    return shifted
+
+
 def _cholesky(matrix: Tensor, ridge: float, kernel: Kernel) -> tuple[Tensor, float]:
-    """The factor of matrix + ridge I, with more than ridge only where float64 cannot tell the
-    matrix from a singular one.
-    """
-    raised = ridge
-    size = float(matrix.diagonal().mean())
+    """Return the factor of matrix + ridge I, and the ridge, raised only if float64 needs it."""
+    size, raised = float(matrix.diagonal().mean()), ridge
     for jitter in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6):
         raised = max(ridge, jitter * size)
-        shifted = matrix.clone()
-        shifted.diagonal().add_(raised)
-        factor, failure = torch.linalg.cholesky_ex(shifted)
-        if int(failure) == 0 and math.isfinite(
-            float(factor[-1:, -1:].sum())
-        ):  # what is not finite spreads to the last entry, if any
+        factor, failure = torch.linalg.cholesky_ex(_shift(matrix, raised))
+        # Values that are not finite propagate to the last entry, if there is one.
+        if int(failure) == 0 and math.isfinite(float(factor[-1:, -1:].sum())):
             if raised > ridge:
                 kernel.warn_once(
                     "ill-conditioned",
@@ -265,8 +250,8 @@ def _cholesky(matrix: Tensor, ridge: float, kernel: Kernel) -> tuple[Tensor, flo
                     " Raise ridge, or rescale the condition.",
                 )
             return factor, raised
-    raise ValueError(
+    raise CclkError(
         f"{kernel!r} + ridge I cannot be factorized even with ridge {raised:.3g}: the condition's"
-        " values are too far apart. Standardize its columns, remove outliers, or choose a bounded"
+        " values are too far apart. Standardize its columns, remove outliers, or use a bounded"
         " kernel such as RBF."
     )
