@@ -1,8 +1,7 @@
-"""Conditional contrastive learning with kernels: tell a representation what to use, what to
-ignore, what to find hard.
+"""Conditional contrastive learning with kernels: representations that use or ignore a condition.
 
-Names are imported when they are first used, so that `cclk --version` and `cclk train --help` do not
-wait for torch.
+Names are imported on first use, so that `cclk --version` and `cclk train --help` do not import
+torch.
 """
 
 from __future__ import annotations
@@ -74,26 +73,27 @@ _HOMES = {
 }
 """The module of each public name."""
 _MODULES = ("condition", "functional", "kernels", "losses", "operator")
-"""What `import cclk` alone makes available: the loss library."""
+"""Modules that `import cclk` makes available."""
 
 
 def load(run: str | os.PathLike[str]) -> TrainedEncoder:
-    """The encoder of a finished run, in evaluation mode: uint8 images or vectors (n, ...) in,
-    features (n, width) out.
+    """Load the encoder of a finished run, in evaluation mode.
 
-    It has `width`, the `shape` of a sample, and needs neither the run's data nor its condition. Its
-    method `embed` takes image paths, PIL images, arrays of any size and data frames, and returns a
-    NumPy array (n, width).
+    It maps uint8 images or vectors (n, ...) to features (n, width), and needs neither the run's
+    data nor its condition. Its method `embed` takes image paths, PIL images, arrays of any size and
+    data frames, and returns a NumPy array (n, width).
+
+    Args:
+        run: The folder of the run.
     """
-    # By name: the loss library does not know the training room, and is imported without what that
-    # needs.
+    # Imported by name, because the loss library must not depend on the training package.
     with needed_for("cclk.load"):
         trained = importlib.import_module("cclk.training.trained")
     encoder: TrainedEncoder = trained.load(run)
     return encoder
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for a public one
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:

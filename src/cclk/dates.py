@@ -1,5 +1,4 @@
-"""ISO dates and date-times as numbers: days since 1970-01-01, with the time of day as a
-fraction. Without an offset it is UTC.
+"""ISO dates and date-times as days since 1970-01-01, in UTC if they have no offset.
 
 >>> is_date("2024-05-01"), is_date("2024-05-01T18:30:00+02:00"), is_date("1 May 2024")
 (True, True, False)
@@ -12,31 +11,32 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
+from cclk.errors import DataError
+
 EXAMPLE = "2024-05-31"
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_date(text: str) -> bool:
-    """Whether it is written as a date; there need not be such a day."""
+    """Whether the text has the format of a date; the day need not exist."""
     return _ISO.fullmatch(text) is not None
 
 
 def days(text: str) -> float:
-    """The date as a number of days.
+    """Convert a date to a number of days.
 
     Raises:
-        ValueError: if there is no such date.
+        DataError: If there is no such date.
     """
     try:
-        moment = datetime.fromisoformat(text)
+        return days_of(datetime.fromisoformat(text))
     except ValueError:
-        raise ValueError(f"{text!r} is not a date such as {EXAMPLE}") from None
-    return days_of(moment)
+        raise DataError(f"{text!r} is not a date such as {EXAMPLE}") from None
 
 
 def days_of(moment: date) -> float:
-    """A date or date-time object as a number of days."""
+    """Convert a date or date-time object to a number of days."""
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) / timedelta(days=1)

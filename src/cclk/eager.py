@@ -1,4 +1,4 @@
-"""Functions that `torch.compile` must not trace.
+"""A decorator for functions that `torch.compile` must not trace.
 
 The losses branch on values (shapes of groups, ranks, warnings) and write into views; fitting a
 length scale is a search. A compiled caller breaks its graph at such a function, runs it eagerly,
@@ -18,9 +18,9 @@ R = TypeVar("R")
 
 
 def eager(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function eagerly, also when its caller is compiled."""
+    """Run a function eagerly even if its caller is compiled."""
     # torch.compiler.disable would import the compiler (1.7 s) on `import cclk`; this imports it
-    # when something is compiled.
+    # only when a function is compiled.
     untraced: Callable[P, R] = torch._compile._disable_dynamo(function)
 
     @functools.wraps(function)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cclk.errors import CclkError
 
-class MissingExtraError(ModuleNotFoundError, ValueError):
-    """An optional dependency is not installed.
 
-    Also a `ValueError`, as every mistake that the command line reports in one line.
-    """
+class MissingExtraError(ModuleNotFoundError, CclkError):
+    """An optional dependency is not installed."""
 
 
 def missing(purpose: str, module: str, extra: str = "train") -> str:
-    """The message for a module that an extra of this package would install.
+    """Return the message for a missing module that an extra of this package installs.
 
     >>> missing("reading tables", "pyarrow")  # doctest: +ELLIPSIS
     "reading tables needs the module pyarrow, which is not installed: run pip install '.[train]'..."
@@ -27,11 +26,14 @@ def missing(purpose: str, module: str, extra: str = "train") -> str:
 
 @contextmanager
 def needed_for(purpose: str, extra: str = "train") -> Iterator[None]:
-    """Imports of optional modules go in the body; the extra is the one in pyproject.toml that
-    installs them.
+    """Import optional modules in the body of this context.
+
+    Args:
+        purpose: What the modules are needed for.
+        extra: The extra of pyproject.toml that installs them.
 
     Raises:
-        MissingExtraError: if a module is not installed.
+        MissingExtraError: If a module is not installed.
     """
     try:
         yield
@@ -39,6 +41,6 @@ def needed_for(purpose: str, extra: str = "train") -> Iterator[None]:
         raise
     except ModuleNotFoundError as error:
         module = (error.name or str(error)).partition(".")[0]
-        if module == "cclk":  # a defect of this package, which no extra repairs
+        if module == "cclk":  # a bug in this package, which no extra fixes
             raise
         raise MissingExtraError(missing(purpose, module, extra), name=error.name) from error

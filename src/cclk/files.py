@@ -1,6 +1,4 @@
-"""Files are written whole or not at all: a crash, a signal or a full disk never leaves half of
-one in place of a good one.
-"""
+"""Atomic file writes: a crash, a signal or a full disk never leaves a partial file."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from cclk.errors import CclkError
 from cclk.extras import needed_for
 
 if TYPE_CHECKING:
@@ -21,44 +20,42 @@ T = TypeVar("T")
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a draft beside the file, make sure it is on the disk, then let it take
-    the file's place.
+    """Write a file atomically, through a temporary file in the same folder.
+
+    Args:
+        path: The file to create or replace.
+        write: A function that writes the content to the path it receives.
 
     Raises:
-        OSError: if it could not be written; the file is as it was before.
+        OSError: If the file could not be written; it is then unchanged.
     """
     draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
     try:
         draft.touch()
-        rights = draft.stat().st_mode
+        mode = draft.stat().st_mode
         write(draft)
-        if (
-            draft.stat().st_mode != rights
-        ):  # some libraries make files that only their owner may read
-            draft.chmod(stat.S_IMODE(rights))
+        if draft.stat().st_mode != mode:  # some libraries create files that only the owner can read
+            draft.chmod(stat.S_IMODE(mode))
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
-    except RuntimeError as error:  # what torch makes of a failed write
-        raise OSError(
-            f"{path} could not be written: {str(error).strip().partition(chr(10))[0]}"
-        ) from error
-    except OSError as error:
-        raise OSError(f"{path} could not be written: {error.strerror or error}") from error
+    except (OSError, RuntimeError) as error:  # torch raises RuntimeError
+        reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
+        raise OSError(f"{path} could not be written: {reason}") from error
     finally:
         draft.unlink(missing_ok=True)
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     replace_file(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
 def check_json(kind: TypeAdapter[T], tree: object) -> T:
-    """The values of parsed JSON as this type.
+    """Validate parsed JSON as this type.
 
     Raises:
-        ValueError: the first field that is missing or of another type, in one line.
+        CclkError: The first field that is missing or of another type, in one line.
     """
     from pydantic import ValidationError
 
@@ -66,17 +63,17 @@ def check_json(kind: TypeAdapter[T], tree: object) -> T:
         return kind.validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ValueError(
-            f"{field}: {first['msg'][0].lower()}{first['msg'][1:]}" if field else first["msg"]
+        field, message = ".".join(map(str, first["loc"])), first["msg"]
+        raise CclkError(
+            f"{field}: {message[0].lower()}{message[1:]}" if field else message
         ) from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a .safetensors file atomically, whose bytes depend on nothing but tensors and metadata.
+    """Write a .safetensors file atomically and reproducibly.
 
-    The library writes metadata in the order of a hash map, which is another one in every process;
-    here it is sorted.
+    The library writes metadata in the order of a hash map, which differs between processes; here
+    it is sorted.
     """
     with needed_for("writing .safetensors files"):
         from safetensors.torch import save
@@ -84,9 +81,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     content = memoryview(
         save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata))
     )
-    end = 8 + int.from_bytes(
-        content[:8], "little"
-    )  # the file is the header's length in 8 bytes, the header as JSON, the values
+    # The file is the length of the header in 8 bytes, the header as JSON, and the values.
+    end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(bytes(content[8:end]))
     header["__metadata__"] = dict(sorted(metadata.items()))
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -100,10 +96,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a .safetensors file.
+    """Read the tensors and metadata of a .safetensors file.
 
     Raises:
-        OSError: if it is missing, not of this format or damaged.
+        OSError: If it is missing, damaged, or not of this format.
     """
     with needed_for("reading .safetensors files"):
         from safetensors import SafetensorError, safe_open

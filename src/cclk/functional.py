@@ -1,4 +1,4 @@
-"""The losses as functions."""
+"""The losses as functions, without a module."""
 
 from cclk.losses.fair_cclk import fair_cclk
 from cclk.losses.fair_infonce import fair_info_nce

@@ -162,7 +162,9 @@ class Kernel(ABC):
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Product(Constant(other), self) if isinstance(other, numbers.Real) else NotImplemented
+        if not isinstance(other, numbers.Real):
+            return NotImplemented
+        return Product(Constant(other), self)
 
     def __rmul__(self, other: float) -> Kernel:
         return self * other
