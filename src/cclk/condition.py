@@ -145,7 +145,7 @@ class Condition:
             return self.names[column]
         width = self.values.shape[1]
         if not -width <= column < width:
-            raise DataError(f"condition has {width} columns, so there is no column {column}")
+            raise DataError(f"condition has {width} columns and no column {column}")
         return slice(column % width, column % width + 1)
 
     def in_columns_of(self, other: Condition) -> Condition:

@@ -27,7 +27,7 @@ def days(text: str) -> float:
     """Convert a date to a number of days.
 
     Raises:
-        DataError: If there is no such date.
+        DataError: If the date does not exist.
     """
     try:
         return days_of(datetime.fromisoformat(text))

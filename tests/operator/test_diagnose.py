@@ -59,7 +59,7 @@ def test_good() -> None:
     text = str(found)
     for word in (
         "Good",
-        "effective number of neighbors: median",
+        "(10% quantile), ",
         "dead anchors: ",
         "effective rank",
         "solver: exact",

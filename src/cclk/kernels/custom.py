@@ -82,7 +82,7 @@ class Similarity(Leaf):
     """k(a, b) = (fn(a, b) + fn(b, a)^T) / 2.
 
     The function need not be positive definite: negative eigenvalues of its matrix are clipped to
-    zero, which gives the nearest kernel matrix, with a `CclkWarning`.
+    zero, which yields the nearest kernel matrix, with a `CclkWarning`.
 
     Args:
         fn: A function from an (n, k) and an (m, k) tensor to an (n, m) tensor.

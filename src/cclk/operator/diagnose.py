@@ -50,7 +50,7 @@ class Diagnosis:
     healthy: bool
     """Whether the kernel suits the condition."""
     verdict: str
-    """One sentence: what is wrong and what to do, or that nothing is."""
+    """The problem and its remedy, or that there is none."""
 
     @property
     def dead_share(self) -> float:
@@ -62,8 +62,8 @@ class Diagnosis:
         low, median, high = torch.quantile(size, size.new_tensor([0.1, 0.5, 0.9])).tolist()
         return (
             f"{self.verdict}\n"
-            f"  effective number of neighbors: median {median:.1f} of {len(size) - 1}"
-            f" (10% of anchors below {low:.1f}, 10% above {high:.1f})\n"
+            f"  effective number of neighbors: {low:.1f} (10% quantile), {median:.1f} (median),"
+            f" {high:.1f} (90% quantile)\n"
             f"  dead anchors: {int(self.dead.sum())} of {len(size)}\n"
             f"  effective rank of W: {self.effective_rank:.1f};"
             f" negative entries: {self.negative_share:.1%}\n"
@@ -216,7 +216,7 @@ def _sharing(kernel: Kernel, table: Condition) -> float:
 
 
 def _unseen_column(kernel: Kernel, table: Condition) -> str | None:
-    """Describe a column whose range is far below its length scale, unlike that of others."""
+    """Describe a column whose range is far below its length scale, if other columns differ."""
     for leaf in scaled_leaves(kernel):
         widths = table.widths(leaf.columns)
         if len(widths) == 1 or leaf.length_scale_ is None:

@@ -20,7 +20,7 @@ from cclk.operator.operators import Dense, Factored, Grouped, Operator
 
 SOLVERS = ("auto", "exact", "features", "nystrom")
 EXACT_UP_TO = 2048
-"""The batch size up to which "auto" solves exactly if there is no small feature map."""
+"""The batch size up to which "auto" solves exactly if the kernel has no small feature map."""
 FALL_BACK_UP_TO = 8192
 """The batch size up to which "auto" solves exactly if landmarks lose too much of the kernel."""
 KEPT_ENOUGH = 0.9
