@@ -17,7 +17,7 @@ import torch
 import cclk
 from cclk import kernels
 from cclk.columns import Column
-from cclk.condition import Condition, as_condition
+from cclk.condition import Condition, as_condition, infer_condition
 
 N = 24
 GROUPS = np.arange(N) % 3
@@ -229,6 +229,21 @@ def test_a_kernel_for_a_data_frame() -> None:
         match="condition has 2 columns without names: pass a data frame or a mapping of names",
     ):
         kernels.for_condition(np.stack([GROUPS, GROUPS], 1))
+
+
+def test_columns_without_names_must_match_too() -> None:
+    with pytest.raises(ValueError, match=r"^condition\['face'\] is 1 wide in one table and 2 wide"):
+        as_condition({"face": np.zeros((3, 2))}).in_columns_of(as_condition({"face": [1, 2, 3]}))
+    half = Condition(torch.zeros(3, 2), (Column("age"), Column("")))
+    with pytest.raises(ValueError, match=r"^condition is 2 wide in one table and 1 wide"):
+        as_condition({"age": [1, 2, 3]}).in_columns_of(half)
+
+
+@pytest.mark.parametrize("empty", [np.zeros((3, 0)), np.zeros((3, 0), dtype=int)])
+def test_a_condition_needs_a_column(empty: np.ndarray) -> None:
+    for convert in (as_condition, infer_condition):
+        with pytest.raises(ValueError, match=r"^condition has shape \(3, 0\)"):
+            convert(empty)
 
 
 def test_rows_of_a_split_are_cheap_and_exact() -> None:

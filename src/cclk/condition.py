@@ -156,12 +156,12 @@ class Condition:
                 f"{', '.join(self.names) or 'unnamed'} in the other"
             )
         values = self.select(list(other.names)) if other.names else self.values
-        for name in other.names or [None]:
-            mine, others = self.select(name).shape[1], other.select(name).shape[1]
-            if mine != others:
+        pairs = [(name, self.select(name), other.select(name)) for name in other.names]
+        for name, mine, theirs in [*pairs, ("", values, other.values)]:
+            if mine.shape[1] != theirs.shape[1]:
                 raise DataError(
-                    f"condition{_key(name or '')} is {others} wide in one table and {mine} wide in"
-                    " the other"
+                    f"condition{_key(name)} is {theirs.shape[1]} wide in one table and"
+                    f" {mine.shape[1]} wide in the other"
                 )
         text = {column.name for column in self.columns if column.nominal} ^ {
             column.name for column in other.columns if column.nominal
@@ -194,7 +194,7 @@ def as_condition(
     """Convert and check the condition of a batch.
 
     Args:
-        condition: Any of the forms above.
+        condition: A tensor, array, list, data frame or mapping of columns with n rows.
         name: The name of the argument in errors.
         device: The device of the values; that of the condition by default.
     """
@@ -230,7 +230,7 @@ def infer_condition(data: object, *, name: str = "condition") -> Condition:
     but a float array of several columns is one vector.
 
     Args:
-        data: Any of the forms above.
+        data: A tensor, array, list, data frame or mapping of columns with n rows.
         name: The name of the argument in errors, and of a condition without a name.
     """
     if isinstance(data, Condition):
