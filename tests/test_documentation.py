@@ -13,7 +13,7 @@ from pages import PAGES, ROOT, blocks, commands
 
 import cclk
 from benchmarks import figures, reference, tables
-from cclk.cli.main import app
+from cclk.cli.main import build_app
 from cclk.cli.results import results
 from cclk.training.settings import load
 
@@ -147,7 +147,9 @@ def test_the_tutorial_removes_the_age(capsys: pytest.CaptureFixture[str]) -> Non
 )
 def test_commands_are_understood(page: str, command: list[str]) -> None:
     """Every command parses, and its settings are valid."""
-    function, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
+    function, bound, _ = build_app(command[0]).parse_args(
+        command, exit_on_error=False, print_error=False
+    )
     settings = bound.arguments.get("settings")
     if settings is not None:
         load(None, bound.arguments.get("preset"), settings.given())

@@ -12,11 +12,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+import cclk
 from cclk.condition import Condition
+from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkWarning, SettingsError
 from cclk.functional import fair_cclk
 from cclk.training import train as training
-from cclk.training.checkpoints import save_checkpoint
+from cclk.training.checkpoints import RunIdentity, save_checkpoint
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
 from cclk.training.trainer import Trainer
@@ -172,7 +174,9 @@ def test_a_queue_goes_on_with_the_run(left: str, vectors: Path, tmp_path: Path) 
     shutil.copy(whole.folder / "settings.json", tmp_path / "cut")
     for step in range(int(left[5:14])):
         cut.step(step)
-    save_checkpoint(tmp_path / "cut", step + 1, cut.state_dict())
+    data = fingerprint(cut.dataset)
+    identity = RunIdentity(settings.model_dump(mode="json"), data, cclk.__version__, 1)
+    save_checkpoint(tmp_path / "cut", step + 1, cut.state_dict(), identity)
     run = training.resume(tmp_path / "cut", quiet=True)
     stored = [load_file(folder / "encoder.safetensors") for folder in (whole.folder, run.folder)]
     assert all(torch.equal(value, stored[1][key]) for key, value in stored[0].items())
@@ -182,7 +186,7 @@ def test_a_checkpoint_without_its_queue_is_refused(vectors: Path, tmp_path: Path
     run = training.train(small(vectors, queue=0, steps=2), tmp_path / "run", quiet=True)
     path = run.folder / "settings.json"
     path.write_text(path.read_text().replace('"queue": 0', '"queue": 50'))
-    with pytest.raises(ValueError, match="does not fit the settings of its run: 'momentum'"):
+    with pytest.raises(ValueError, match="belongs to another run: train.queue was 0 and is 50"):
         training.resume(run.folder, quiet=True)
 
 

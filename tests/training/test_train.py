@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from cclk.cli.main import main
 from cclk.data.dataset import Split
-from cclk.errors import RunError, SettingsError
+from cclk.errors import CclkWarning, RunError, SettingsError
 from cclk.training import methods
 from cclk.training import train as training
 from cclk.training.callbacks import Callback, Embed
@@ -443,11 +443,20 @@ def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
-def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -> None:
-    training.train(small(vectors, steps=10), tmp_path / "run", quiet=True)
-    path = tmp_path / "run" / "settings.json"
-    path.write_text(path.read_text().replace('"steps": 10', '"steps": 40'))
-    (tmp_path / "run" / "encoder.safetensors").unlink()
+def test_a_full_disk_leaves_earlier_checkpoints(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer.step
+
+    def fails_later(self: Trainer, number: int) -> torch.Tensor:
+        if number == 11:
+            raise ValueError("out of luck")
+        return step(self, number)
+
+    monkeypatch.setattr(Trainer, "step", fails_later)
+    with pytest.raises(ValueError, match="out of luck"):
+        training.train(small(vectors, steps=40), tmp_path / "run", quiet=True)
+    monkeypatch.undo()
     before = sorted((tmp_path / "run" / "checkpoints").iterdir())
     # No file may grow beyond a few KiB: what the process meets is what a full disk gives, a write
     # that fails.
@@ -478,10 +487,15 @@ def test_a_full_disk_leaves_earlier_checkpoints(vectors: Path, tmp_path: Path) -
 
 def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Path) -> None:
     run = training.train(small(vectors), tmp_path / "run", quiet=True)
-    newest = sorted((run.folder / "checkpoints").iterdir())[-1]
+    older, newest = sorted((run.folder / "checkpoints").iterdir())
     newest.write_bytes(newest.read_bytes()[:200])
-    with pytest.raises(
-        RunError, match=r"is damaged.*delete it to resume from the checkpoint before"
+    with pytest.warns(CclkWarning, match=r"is damaged.*using the checkpoint before"):
+        training.resume(run.folder, quiet=True)
+    for path in (older, newest):
+        path.write_bytes(path.read_bytes()[:200])
+    with (
+        pytest.warns(CclkWarning, match="is damaged"),
+        pytest.raises(RunError, match="all checkpoints of .*run are damaged: delete them"),
     ):
         training.resume(run.folder, quiet=True)
     (run.folder / "encoder.safetensors").write_bytes(b"nothing")

@@ -1,49 +1,164 @@
-"""Checkpoints of a run: RUN/checkpoints/step-000000500.ckpt, the newest two."""
+"""Checkpoints of a run: RUN/checkpoints/step-000000500.ckpt, the newest two.
+
+A checkpoint holds a digest of its content and the settings, data and step of its run. If the newest
+one is damaged, the one before is used; a checkpoint of another run is refused.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from cclk.errors import RunError
+from cclk.errors import RunError, warn
 from cclk.files import replace_file
 
 CHECKPOINTS = "checkpoints"
 KEPT = 2
 """How many checkpoints are kept."""
+_FREE = ("data.data_dir", "train.devices", "train.log_every", "train.checkpoint_every")
+"""Settings that do not change the weights of a run."""
 
 
-def save_checkpoint(folder: Path, step: int, state: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class RunIdentity:
+    """What a checkpoint must have in common with the run that resumes from it.
+
+    Attributes:
+        settings: All settings, as JSON values.
+        data_fingerprint: Content hash of the dataset.
+        version: Of cclk.
+        processes: The number of processes.
+    """
+
+    settings: Mapping[str, Any]
+    data_fingerprint: str
+    version: str
+    processes: int
+
+
+def save_checkpoint(
+    folder: Path, step: int, state: Mapping[str, Any], identity: RunIdentity
+) -> None:
     """Write the checkpoint of a step and delete all but the newest ones.
 
     Args:
         folder: The folder of the run.
         step: The number of finished steps.
         state: The state of the `Trainer`.
+        identity: The run.
     """
+    content = {"step": step, "run": asdict(identity), **state}
+    content["digest"] = _digest(content)
     path = folder / CHECKPOINTS / f"step-{step:09d}.ckpt"
-    replace_file(path, lambda draft: torch.save({"step": step, **state}, draft))
+    replace_file(path, lambda draft: torch.save(content, draft))
     for old in _checkpoints(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
 
 
-def newest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint from which a run resumes; None if there is none."""
-    return next(reversed(_checkpoints(folder)), None)
+def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str, Any]] | None:
+    """The newest checkpoint that is intact; None if the run has none yet.
+
+    Args:
+        folder: The folder of the run.
+        identity: The run that resumes.
+
+    Returns:
+        The path of the checkpoint, and the state of the `Trainer` with the number of finished
+        steps, `step`.
+    """
+    paths = _checkpoints(folder)
+    for path in reversed(paths):
+        try:
+            content = _read(path)
+        except RunError as error:
+            warn(f"{error}; using the checkpoint before")
+            continue
+        _require_same_run(path, content.pop("run", None), identity)
+        return path, content
+    if paths:
+        raise RunError(f"all checkpoints of {folder} are damaged: delete them to train again")
+    return None
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The state of the `Trainer` and the number of finished steps, `step`."""
+def _read(path: Path) -> dict[str, Any]:
+    """The content of a checkpoint, if it is intact."""
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        digest = content.pop("digest", None)
+        step = int(content["step"])
     except Exception as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise RunError(
-            f"{path} is damaged ({reason}): delete it to resume from the checkpoint before"
-        ) from error
+        raise RunError(f"{path} is damaged ({reason})") from error
+    if digest is None:
+        raise RunError(f"{path} has no digest (it was written by an older version)")
+    if digest != _digest(content):
+        raise RunError(f"{path} is damaged (its content does not match its digest)")
+    if path.name != f"step-{step:09d}.ckpt":
+        raise RunError(f"{path} is damaged (it contains step {step})")
     return content
+
+
+def _require_same_run(path: Path, stored: Any, identity: RunIdentity) -> None:
+    before, now = _flat(stored["settings"]), _flat(identity.settings)
+    changed = [
+        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        for name in sorted(before.keys() | now.keys())
+        if name not in _FREE and before.get(name) != now.get(name)
+    ]
+    if stored["data_fingerprint"] != identity.data_fingerprint:
+        changed.append("the data differ")
+    if changed:
+        raise RunError(
+            f"{path} belongs to another run: {'; '.join(changed)}. Restore the settings, or train"
+            " into another folder"
+        )
+    for name in ("version", "processes"):
+        if stored[name] != getattr(identity, name):
+            warn(
+                f"{path} was written with {name} {stored[name]}, and this is"
+                f" {getattr(identity, name)}: weights may differ in the last digits"
+            )
+
+
+def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their full names."""
+    names: dict[str, Any] = {}
+    for section, value in tree.items():
+        if isinstance(value, Mapping):
+            names |= {f"{section}.{name}": item for name, item in value.items()}
+        else:
+            names[section] = value
+    return names
+
+
+def _digest(content: Any) -> str:
+    """SHA-256 of nested containers of tensors and plain values."""
+    state = hashlib.sha256()
+
+    def add(node: Any) -> None:
+        if isinstance(node, Tensor):
+            array = node.detach().cpu().contiguous()
+            state.update(f"{array.dtype}{tuple(array.shape)}".encode())
+            state.update(array.flatten().view(torch.uint8).numpy())
+        elif isinstance(node, Mapping):
+            for name in sorted(node, key=repr):
+                state.update(repr(name).encode())
+                add(node[name])
+        elif isinstance(node, list | tuple):
+            state.update(f"[{len(node)}]".encode())
+            for item in node:
+                add(item)
+        else:
+            state.update(repr(node).encode())
+
+    add(content)
+    return state.hexdigest()
 
 
 def _checkpoints(folder: Path) -> list[Path]:

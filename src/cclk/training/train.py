@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,8 +15,8 @@ from cclk.training._process import computing_with, deferred_signals
 from cclk.training.callbacks import Callback
 from cclk.training.checkpoints import (
     CHECKPOINTS,
-    newest_checkpoint,
-    read_checkpoint,
+    RunIdentity,
+    load_checkpoint,
     save_checkpoint,
 )
 from cclk.training.display import Display
@@ -67,10 +66,11 @@ def train(
         settings, notice = methods.fitting_batch(settings, dataset)
         if notice and first:
             warn(notice)
-        loop = _Loop(Trainer(settings, dataset, fabric), folder, quiet, callback)
+        data = fingerprint(dataset)
+        loop = _Loop(Trainer(settings, dataset, fabric), folder, data, quiet, callback)
         threads = settings.train.threads or loop.trainer.best_threads()
         if first:
-            metadata = RunMetadata(cclk.__version__, command, fingerprint(dataset), threads)
+            metadata = RunMetadata(cclk.__version__, command, data, threads)
             write_settings(folder, settings, metadata)
         fabric.barrier()
         with computing_with(threads):
@@ -93,7 +93,8 @@ def resume(folder: Path, *, quiet: bool = False, callback: Callback | None = Non
     run = RunFolder(folder)
     trainer = Trainer(run.settings, run.dataset, launch(run.settings))
     with computing_with(run.metadata.threads or torch.get_num_threads()):
-        _Loop(trainer, folder, quiet, callback).run()
+        data = run.metadata.data_fingerprint or fingerprint(run.dataset)
+        _Loop(trainer, folder, data, quiet, callback).run()
     return RunFolder(folder)
 
 
@@ -101,11 +102,19 @@ class _Loop:
     """The steps of a run, with its metrics, checkpoints and signals."""
 
     def __init__(
-        self, trainer: Trainer, folder: Path, quiet: bool, callback: Callback | None
+        self,
+        trainer: Trainer,
+        folder: Path,
+        data_fingerprint: str,
+        quiet: bool,
+        callback: Callback | None,
     ) -> None:
         self.trainer, self.folder, self.callback = trainer, folder, callback
         self.first = trainer.fabric.global_rank == 0
         self.display = Display(trainer.total, quiet or not self.first)
+        settings = trainer.settings.model_dump(mode="json")
+        processes = trainer.fabric.world_size
+        self.identity = RunIdentity(settings, data_fingerprint, cclk.__version__, processes)
         self.begun = False
         """Whether a step has been taken."""
 
@@ -138,7 +147,7 @@ class _Loop:
                 if done % every.checkpoint_every == 0 or last or caught:
                     metrics.flush()
                     if self.first:
-                        save_checkpoint(self.folder, done, trainer.state_dict())
+                        save_checkpoint(self.folder, done, trainer.state_dict(), self.identity)
                 if caught and not last:
                     raise Interrupted(caught[0], done, self.folder)
         if self.first:
@@ -155,10 +164,10 @@ class _Loop:
 
     def _restore(self) -> int:
         """Load the newest checkpoint and return its number of steps."""
-        path = newest_checkpoint(self.folder)
-        if path is None:
+        checkpoint = load_checkpoint(self.folder, self.identity)
+        if checkpoint is None:
             return 0
-        state: dict[str, Any] = read_checkpoint(path)
+        path, state = checkpoint
         try:
             self.trainer.load_state_dict(state)
         except (KeyError, RuntimeError, ValueError) as error:
