@@ -276,7 +276,7 @@ def test_mistakes_are_one_line(people: tuple[np.ndarray, ...], tmp_path: Path) -
     with pytest.raises(ValueError, match="must end in"):
         quick.fit(x).save(tmp_path / "e.bin")
     (tmp_path / "e.safetensors").write_text("nothing")
-    with pytest.raises(ValueError, match="holds no ConditionalEncoder"):
+    with pytest.raises(ValueError, match="is not a saved ConditionalEncoder"):
         cclk.ConditionalEncoder.load(tmp_path / "e.safetensors")
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = cclk.Nothing

@@ -1,7 +1,7 @@
-"""An encoder with scikit-learn's manners: fit, transform, in a pipeline or a grid search.
+"""A scikit-learn estimator: learn features of X that ignore or use a condition.
 
 encoder = ConditionalEncoder(steps=500).fit(X, sensitive_features=age)
-features = encoder.transform(X)            # what is in X, without what tells the age
+features = encoder.transform(X)            # features of X that reveal little about the age
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # type: ignore[import-untyped]
+from sklearn.base import (  # type: ignore[import-untyped]
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 from torch import Tensor
 
 from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import Dataset, Split
-from cclk.errors import CclkWarning
+from cclk.errors import CclkWarning, DataError, SettingsError
 from cclk.files import read_tensors, write_tensors
-from cclk.training.network import Network
+from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings, load, parse
 from cclk.training.trainer import Trainer
 
@@ -35,53 +39,66 @@ _METHODS = {
     "hardneg": "hardneg-cclk",
     "infonce": "infonce",
 }
+_DEFAULTS = Settings()
 
 
 class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learns features of X by contrast, told what to ignore (`sensitive_features`) or what to
-    use (`condition`).
+    """Learn features of X by contrast, with variables to ignore (`sensitive_features`) or to use
+    (`condition`).
 
     Args:
-        method: "fair", "weaksup", "hardneg" or "infonce"; "auto" is fair for sensitive features,
-            weaksup for a condition, else infonce.
-        kernel: "rbf", "laplacian", "linear", "cosine", "polynomial" or "delta"; "auto" goes by the
-            kind of each column.
+        method: "fair", "weaksup", "hardneg" or "infonce"; "auto" is "fair" with sensitive features,
+            "weaksup" with a condition, else "infonce".
+        kernel: similarity of conditions: "rbf", "laplacian", "linear", "cosine", "polynomial" or
+            "delta"; "auto" follows the kind of each column.
         encoder: "mlp" for tables; "lenet5", "resnet18", ... for images, or an import path
-            package.module:factory.
-        encoder_options: its settings, such as {"hidden": [128, 64]}.
-        augmentation: "auto": noise and hidden columns for tables, crops for images; or a name that
-            `cclk train` knows.
-        steps, batch_size, lr, weight_decay, temperature, weights, neighbors, sampler: as for `cclk
-            train`.
-        random_state: of all randomness, a whole number.
+            "package.module:factory". See `cclk.models.build_encoder`.
+        encoder_options: options of the encoder, such as {"hidden": [128, 64]}.
+        augmentation: "simclr", "digits", "none" or "vectors"; "auto" is "digits" for images and
+            "vectors" (noise and masked values) for tables.
+        steps: number of batches to train on.
+        batch_size: samples per step; all samples if there are fewer.
+        lr: base learning rate of AdamW.
+        weight_decay: weight decay of AdamW, not applied to biases and norms.
+        temperature: divisor of the cosine similarities.
+        weights: weights of the conditional operator: "loo", "paper", "release" or "nw".
+        neighbors: effective number of neighbors of the median anchor, which sets the length scale
+            of "rbf" and "laplacian" kernels.
+        sampler: "uniform", "local" (batches of groups with similar conditions) or "clusters";
+            "auto" is "uniform" for these methods.
+        random_state: seed of weights, batches and views, an integer.
 
     Attributes:
-        network_: the trained network; settings_: all settings; n_features_in_ and feature_names_in_
-            as everywhere in scikit-learn.
+        network_: the trained network.
+        settings_: all settings of the training.
+        n_features_in_: number of columns of X, or of values of an image.
+        feature_names_in_: names of the columns of X, where it has names.
+        image_shape_: shape (c, h, w) of an image, where X is images.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
-    >>> ConditionalEncoder(steps=2, encoder_options={"hidden": [8]}).fit_transform(X, sensitive_features=X[:, 0]).shape
+    >>> encoder = ConditionalEncoder(steps=2, encoder_options={"hidden": [8]})
+    >>> encoder.fit_transform(X, sensitive_features=X[:, 0]).shape
     (60, 8)
     """
 
     def __init__(
         self,
         method: Literal["auto", "fair", "weaksup", "hardneg", "infonce"] = "auto",
-        kernel: str = "auto",
-        encoder: str = "mlp",
+        kernel: str = _DEFAULTS.loss.kernel,
+        encoder: str = "mlp",  # X is a table in most pipelines
         *,
         encoder_options: Mapping[str, Any] | None = None,
-        augmentation: str = "auto",
-        steps: int = 500,
-        batch_size: int = 256,
-        lr: float = 3e-3,
-        weight_decay: float = 0.01,
-        temperature: float = 0.2,
-        weights: str = "nw",
-        neighbors: float = 3.0,
-        sampler: str = "auto",
-        random_state: int = 0,
+        augmentation: str = "auto",  # depends on X, which is unknown before fit
+        steps: int = 500,  # fewer than a run has: a grid search fits many times
+        batch_size: int = _DEFAULTS.train.batch_size,
+        lr: float = _DEFAULTS.optim.lr,
+        weight_decay: float = 0.01,  # the usual value for AdamW
+        temperature: float = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
+        weights: str = "nw",  # removes as much as "loo", and needs no linear solve
+        neighbors: float = _DEFAULTS.loss.neighbors,
+        sampler: str = _DEFAULTS.train.sampler,
+        random_state: int = _DEFAULTS.seed,
     ) -> None:
         self.method = method
         self.kernel = kernel
@@ -110,27 +127,25 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Args:
             X: a table (n, k) of numbers, or uint8 images (n, c, h, w).
-            y: not used; it is here so that pipelines can pass it.
-            sensitive_features: what to ignore: numbers, dates (as days) or categories, one or
-                several columns, as an array or a data frame; kinds are inferred by the rule of
+            y: ignored; accepted for pipelines.
+            sensitive_features: variables to ignore: numbers, dates (as days) or categories, in one
+                or several columns, as an array or a data frame; kinds are inferred as described in
                 `cclk.columns`.
-            condition: what to use, in the same forms. Give one of the two.
+            condition: variables to use, in the same forms. Pass at most one of the two.
         """
         if sensitive_features is not None and condition is not None:
-            raise ValueError("give sensitive_features (to ignore) or condition (to use), not both")
+            raise DataError("pass sensitive_features (to ignore) or condition (to use), not both")
         x = self._samples(X, reset=True)
-        given = sensitive_features if sensitive_features is not None else condition
-        method = self._method(given is not None, sensitive_features is not None)
+        variables = sensitive_features if sensitive_features is not None else condition
+        method = self._method(variables is not None, sensitive_features is not None)
         if len(x) < 2:
-            raise ValueError(
-                f"n_samples={len(x)}: at least 2 samples are needed to compare anything"
-            )
-        table = _condition(given, len(x))
+            raise DataError(f"n_samples={len(x)}: contrast needs at least 2 samples")
+        table = _condition(variables, len(x))
         split = Split(x, torch.zeros(len(x), dtype=torch.int64), table.values)
         dataset = Dataset("X", split, split, split, ("unlabeled",), table.columns, "")
         self.settings_ = self._settings(method, x)
         with warnings.catch_warnings():
-            if given is None:
+            if variables is None:
                 warnings.simplefilter("ignore", CclkWarning)
             trainer = Trainer(self.settings_, dataset)
             for step in range(trainer.total):
@@ -140,62 +155,59 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def transform(self, X: Any) -> Array:  # noqa: N803
-        """Features (n, width) of samples, in the precision of X."""
+        """Return the features (n, width) of X, in its precision.
+
+        Args:
+            X: samples in the form that was passed to `fit`.
+        """
         check_is_fitted(self, "network_")
         samples = self._samples(X, reset=False, keep=True)
-        network = (
-            self.network_.double() if samples.dtype == torch.float64 else self.network_.float()
-        )
+        double = samples.dtype == torch.float64
+        encoder = (self.network_.double() if double else self.network_.float()).encoder
         with torch.inference_mode():
-            tables = samples.dtype != torch.uint8  # in their own precision
-            inputs = (
-                (samples - network.inputs.mean) / network.inputs.spread
-                if tables
-                else network.inputs(samples)
-            )
-            parts = [network.encoder(part) for part in torch.split(inputs, 1024)]
+            parts = [encoder(part) for part in torch.split(samples, 1024)]
         features: Array = torch.cat(parts).numpy()
         return features
 
     def save(self, path: str | Path) -> None:
-        """Keep a fitted encoder in a .safetensors file: weights, settings and parameters;
-        nothing in it is code.
+        """Write weights, settings and parameters to a file, which contains no code.
+
+        Args:
+            path: the .safetensors file to write.
         """
         check_is_fitted(self, "network_")
         path = Path(path)
         if path.suffix != ".safetensors":
-            raise ValueError(f"path is {path}: it must end in .safetensors")
-        shape = (
-            [int(self.n_features_in_)]
-            if not hasattr(self, "image_shape_")
-            else list(self.image_shape_)
-        )
-        about = {
-            "parameters": json.dumps(
-                self.get_params(), default=lambda value: value.item()
-            ),  # numbers of numpy, from a search
+            raise SettingsError(f"path is {path}: it must end in .safetensors")
+        shape = list(getattr(self, "image_shape_", [int(self.n_features_in_)]))
+        metadata = {
+            # A grid search may set numpy numbers.
+            "parameters": json.dumps(self.get_params(), default=lambda value: value.item()),
             "settings": json.dumps(self.settings_.model_dump(mode="json")),
             "shape": json.dumps(shape),
             "names": json.dumps(list(getattr(self, "feature_names_in_", []))),
         }
-        write_tensors(path, self.network_.float().state_dict(), about)
+        write_tensors(path, self.network_.float().state_dict(), metadata)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """A fitted encoder from a file written by `save`."""
+        """Read a fitted encoder.
+
+        Args:
+            path: a file written by `save`.
+        """
         try:
-            tensors, about = read_tensors(Path(path))
-            parameters, shape, names = (
-                json.loads(about[key]) for key in ("parameters", "shape", "names")
+            tensors, metadata = read_tensors(Path(path))
+            parameters, shape, names, settings = (
+                json.loads(metadata[key]) for key in ("parameters", "shape", "names", "settings")
             )
-            settings = parse(json.loads(about["settings"]), str(path))
         except (OSError, KeyError) as error:
-            raise ValueError(
-                f"{path} holds no ConditionalEncoder ({error}): write one with save"
+            raise DataError(
+                f"{path} is not a saved ConditionalEncoder ({error}): write one with save"
             ) from error
         self = cls(**parameters)
-        self.settings_ = settings
-        self.network_ = Network(settings, shape).eval().requires_grad_(False)
+        self.settings_ = parse(settings, str(path))
+        self.network_ = ContrastiveNetwork(self.settings_, shape).eval().requires_grad_(False)
         self.network_.load_state_dict(tensors)
         self.n_features_in_ = int(np.prod(shape))
         if len(shape) == 3:
@@ -205,25 +217,22 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._n_features_out = int(self.network_.encoder.width)
         return self
 
-    def _method(self, given: bool, sensitive: bool) -> str:
+    def _method(self, conditional: bool, sensitive: bool) -> str:
         if self.method == "auto":
-            return ("fair-cclk" if sensitive else "weaksup-cclk") if given else "infonce"
+            return ("fair-cclk" if sensitive else "weaksup-cclk") if conditional else "infonce"
         if self.method not in _METHODS:
-            raise ValueError(f"method is {self.method!r}: choose auto, {', '.join(_METHODS)}")
-        if self.method in ("fair", "weaksup") and not given:
-            raise ValueError(
+            raise SettingsError(f"method is {self.method!r}: choose auto, {', '.join(_METHODS)}")
+        if self.method in ("fair", "weaksup") and not conditional:
+            raise SettingsError(
                 f"method is {self.method!r}: fit needs sensitive_features (to ignore) or condition"
                 " (to use)"
             )
         return _METHODS[self.method]
 
     def _settings(self, method: str, x: Tensor) -> Settings:
-        images = x.dtype == torch.uint8
-        augmentation = (
-            self.augmentation
-            if self.augmentation != "auto"
-            else ("digits" if images else "vectors")
-        )
+        augmentation = self.augmentation
+        if augmentation == "auto":
+            augmentation = "digits" if x.dtype == torch.uint8 else "vectors"
         return load(
             overrides={
                 "method": method,
@@ -245,8 +254,8 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
     def _samples(self, X: Any, reset: bool, keep: bool = False) -> Tensor:  # noqa: N803
-        """X as a tensor: images as they are, tables checked and as float32, or in their own
-        precision.
+        """Check X and return it as a tensor: images as uint8, tables as float32, or in their own
+        precision if `keep`.
         """
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()  # noqa: N806
@@ -255,13 +264,13 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 self.__dict__.pop(name, None)
         if isinstance(X, np.ndarray) and X.ndim == 4:
             if X.dtype != np.uint8:
-                raise ValueError(f"images X are {X.dtype}: they must be uint8 (n, c, h, w)")
+                raise DataError(f"images X are {X.dtype}: they must be uint8 (n, c, h, w)")
             if reset:
                 self.image_shape_, self.n_features_in_ = X.shape[1:], int(np.prod(X.shape[1:]))
             elif X.shape[1:] != getattr(self, "image_shape_", None):
-                raise ValueError(
-                    f"images X have the shape {X.shape[1:]}, but those of fit had"
-                    f" {getattr(self, 'image_shape_', None)}"
+                raise DataError(
+                    f"images X have the shape {X.shape[1:]}, but fit had"
+                    f" {getattr(self, 'image_shape_', 'a table')}"
                 )
             return torch.from_numpy(np.ascontiguousarray(X))
         table = validate_data(
@@ -276,15 +285,15 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 def _condition(data: Any, rows: int) -> Condition:
-    """The condition of the samples as float32; without one, a column that never changes."""
+    """Return the condition of the samples as float32; without data, a constant column."""
     if data is None:
         return Condition(torch.zeros(rows, 1), (Column("none"),), torch.float32)
-    found = infer_condition(data)
-    if len(found) != rows:
-        raise ValueError(
-            f"the condition has {len(found)} rows and X has {rows}: every sample needs its own"
+    condition = infer_condition(data)
+    if len(condition) != rows:
+        raise DataError(
+            f"the condition has {len(condition)} rows and X has {rows}: pass one row per sample"
         )
-    values = found.values.float()
+    values = condition.values.float()
     if not values.isfinite().all():
-        raise ValueError("the condition has values beyond 3e38: rescale them")
-    return Condition(values, found.columns, torch.float32)
+        raise DataError("the condition has values beyond 3e38: rescale them")
+    return Condition(values, condition.columns, torch.float32)

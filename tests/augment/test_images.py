@@ -21,18 +21,16 @@ def generator(seed: int = 0) -> torch.Generator:
 
 @pytest.fixture
 def images() -> Tensor:
-    return torch.randint(0, 256, (48, 3, 32, 32), dtype=torch.uint8, generator=generator(1))
+    return torch.rand(48, 3, 32, 32, generator=generator(1))
 
 
 @pytest.mark.parametrize("crop", [None, (1.0, 1.0)])
 def test_neutral_settings_change_nothing(images: Tensor, crop: tuple[float, float] | None) -> None:
     neutral = Images(32, crop=crop, ratio=(1.0, 1.0), jitter=1.0)
-    assert torch.equal(neutral(images, generator()), images / 255)
-    floats = images / 255
-    kept = floats.clone()
-    assert torch.equal(neutral(floats, generator()), floats)
-    SIMCLR(floats, generator())
-    assert torch.equal(floats, kept), "the input is not written to"
+    kept = images.clone()
+    assert torch.equal(neutral(images, generator()), images)
+    SIMCLR(images, generator())
+    assert torch.equal(images, kept), "the input is not written to"
 
 
 def test_views_are_float_in_range_and_differ(images: Tensor) -> None:
@@ -50,7 +48,7 @@ def test_views_are_float_in_range_and_differ(images: Tensor) -> None:
 def test_a_view_depends_on_its_own_image_only(images: Tensor) -> None:
     before = SIMCLR(images, generator())
     changed = images.clone()
-    changed[5] = 255 - changed[5]
+    changed[5] = 1 - changed[5]
     after = SIMCLR(changed, generator())
     others = torch.arange(48) != 5
     assert torch.equal(before[others], after[others])
@@ -94,8 +92,7 @@ def test_an_empty_batch_gives_no_views() -> None:
 def test_flips_are_exact_and_as_often_as_asked(
     images: Tensor, crop: tuple[float, float] | None
 ) -> None:
-    plain = images / 255
-    many = plain.repeat(20, 1, 1, 1)
+    many = images.repeat(20, 1, 1, 1)
     views = Images(32, crop=crop, ratio=(1.0, 1.0), flip=0.3)(many, generator())
     flipped = (views == many.flip(-1)).flatten(1).all(1)
     kept = (views == many).flatten(1).all(1)
@@ -122,7 +119,7 @@ def test_jitter_is_a_sequence_of_its_changes_in_drawn_order(
     """Recording every change with its factors and doing them again one image at a time gives the
     same views.
     """
-    plain = images / 255
+    plain = images
     calls: list[tuple[str, Tensor]] = []
     changes = {
         name: getattr(colors, name) for name in ("brightness_", "contrast_", "saturation_", "hue_")
@@ -153,7 +150,7 @@ def test_jitter_is_a_sequence_of_its_changes_in_drawn_order(
 
 
 def test_gray_and_blur_strike_as_often_as_asked(images: Tensor) -> None:
-    plain = (images / 255).repeat(20, 1, 1, 1)
+    plain = images.repeat(20, 1, 1, 1)
     gray = Images(32, gray=0.2)(plain, generator())
     share = (gray[:, 0] == gray[:, 2]).flatten(1).all(1).float().mean()
     assert 0.15 < share < 0.25
@@ -185,7 +182,7 @@ def test_other_sizes_and_channels() -> None:
     assert Images(16)(pair, generator()).shape == (2, 1, 16, 16)
     assert preset("simclr", 24, 1)(pair, generator()).shape == (2, 1, 24, 24)
     with pytest.raises(
-        ValueError, match="the images have 1 channels: saturation, hue and gray need 3"
+        ValueError, match="the images have 1 channels, but saturation, hue and gray need 3"
     ):
         SIMCLR(torch.rand(2, 1, 32, 32), generator())
     with pytest.raises(
@@ -193,3 +190,5 @@ def test_other_sizes_and_channels() -> None:
         match=re.escape("images must be (b, channels, height, width), not (4, 7); vectors take"),
     ):
         SIMCLR(torch.rand(4, 7), generator())
+    with pytest.raises(ValueError, match=r"samples are torch.uint8: scale them first"):
+        SIMCLR(torch.zeros(4, 3, 32, 32, dtype=torch.uint8), generator())

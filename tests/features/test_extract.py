@@ -17,15 +17,15 @@ from cclk.columns import Column
 from cclk.data import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import FeatureError
-from cclk.features import Extractor, extract, load_whole
+from cclk.features import Extractor, extract, load_all_rows
 
 
 def red(x: Tensor) -> Tensor:
     """The number that a tiny image holds, and a constant."""
-    return torch.stack([x[:, 0, 0, 0] * 255, torch.ones(len(x))], dim=1)
+    return torch.stack([x[:, 0, 0, 0], torch.ones(len(x))], dim=1)
 
 
-EXTRACTOR = Extractor("red", red, about={"size": 8})
+EXTRACTOR = Extractor("red", red, metadata={"size": 8})
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 64])
@@ -116,9 +116,7 @@ def test_a_good_file_survives_a_failure(tmp_path: Path) -> None:
 
     with pytest.raises(
         FeatureError,
-        match=(
-            r"the encoder bad gives NaN or infinite features for train/00000006: check its weights"
-        ),
+        match=(r"bad returns NaN or infinite features for train/00000006: check its weights"),
     ):
         extract(tiny.dataset(), Extractor("bad", failing), out, batch_size=2, quiet=True)
     assert out.read_bytes() == before
@@ -129,7 +127,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     out = tmp_path / "f.npz"
     with pytest.raises(FeatureError, match="batch_size is 0"):
         extract(tiny.dataset(), EXTRACTOR, out, batch_size=0)
-    with pytest.raises(FeatureError, match=r"written as an \.npz file, but out is .*f\.csv"):
+    with pytest.raises(FeatureError, match=r"out is .*f\.csv: it must be an \.npz file"):
         extract(tiny.dataset(), EXTRACTOR, tmp_path / "f.csv")
     with pytest.raises(
         FeatureError, match="there is no split 'val': choose train, validation, test"
@@ -139,21 +137,21 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         extract(tiny.dataset(), EXTRACTOR, out, splits=["validation"], quiet=True)
     with pytest.raises(
         FeatureError,
-        match=r"the encoder flat gives \(7,\) for 7 images: it must give features \(b, width\)",
+        match=r"flat returns the shape \(7,\) for 7 images: it must return features \(b, width\)",
     ):
         extract(tiny.dataset(), Extractor("flat", lambda x: x[:, 0, 0, 0]), out, quiet=True)
     vectors = Split(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), torch.zeros(3, 1))
-    with pytest.raises(FeatureError, match="v has vectors, not images"):
+    with pytest.raises(FeatureError, match="v contains vectors"):
         extract(Dataset("v", vectors, vectors, vectors, ("0",), (Column("z"),), ""), EXTRACTOR, out)
     assert not list(tmp_path.iterdir())
 
 
 def test_the_whole_dataset_holds_nothing_out(tmp_path: Path) -> None:
-    whole = load_whole("colordigits", options={"colors": "uniform"})
+    whole = load_all_rows("colordigits", options={"colors": "uniform"})
     assert (len(whole.train), len(whole.validation), len(whole.test)) == (1400, 0, 397)
     assert "uniform" in whole.description
-    with pytest.raises(ValueError, match="holdout is no option here"):
-        load_whole("colordigits", options={"holdout": 20})
+    with pytest.raises(ValueError, match="leave out the option holdout"):
+        load_all_rows("colordigits", options={"holdout": 20})
     # The rows that an .npz file says are for validation stay that.
     np.savez(
         tmp_path / "mine.npz",
@@ -162,7 +160,7 @@ def test_the_whole_dataset_holds_nothing_out(tmp_path: Path) -> None:
         condition=np.arange(6.0),
         split=[0, 0, 0, 1, 2, 2],
     )
-    mine = load_whole(str(tmp_path / "mine.npz"))
+    mine = load_all_rows(str(tmp_path / "mine.npz"))
     assert (len(mine.train), len(mine.validation), len(mine.test)) == (3, 1, 2)
 
 

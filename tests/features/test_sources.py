@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 import tiny
 import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cclk.errors import FeatureError
 from cclk.extras import MissingExtraError
 from cclk.features import build_extractor
-from cclk.features.extractor import Extractor, Preparation
+from cclk.features.extractor import Extractor
 from cclk.models import build_encoder
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
 
@@ -36,31 +37,6 @@ def build(source: str, **options: Any) -> Extractor:
     return build_extractor(source, **({"channels": 3, "pixels": 8} | options))
 
 
-def test_images_are_made_ready() -> None:
-    kept = IMAGES.clone()
-    assert torch.equal(Preparation()(IMAGES), IMAGES.float() / 255)
-    torch.testing.assert_close(
-        Preparation(mean=IMAGENET_MEAN, std=IMAGENET_STD)(IMAGES).mean(dim=(2, 3)), IMAGENET
-    )
-    assert torch.equal(IMAGES, kept)
-    gray = IMAGES[:, :1]
-    assert torch.equal(Preparation(channels=3)(gray)[:, 2], gray[:, 0].float() / 255)
-    assert Preparation(size=20)(IMAGES).shape == (5, 3, 20, 20)
-    # Shrinking averages over what is dropped.
-    stripes = torch.tensor([255, 0, 0, 255] * 4, dtype=torch.uint8).expand(1, 1, 16, 16)
-    assert (Preparation(size=4)(stripes)[..., 1:-1] - 0.5).abs().max() < 0.1
-    for preparation, message in (
-        (Preparation(channels=1), "takes images of 1 channels, but these have 3"),
-        (Preparation(mean=(1.0, 2.0)), "mean is 1 2: it must be one number, or 3, one per channel"),
-    ):
-        with pytest.raises(FeatureError, match=message):
-            preparation(IMAGES)
-    with pytest.raises(FeatureError, match="std is 1 0: it must be positive numbers"):
-        Preparation(std=(1.0, 0.0))
-    with pytest.raises(FeatureError, match="size is 0: it must be a whole number of pixels"):
-        Preparation(size=0)
-
-
 def test_an_import_path_sees_what_encoders_see() -> None:
     torch.testing.assert_close(build("tiny:Mean")(IMAGES), (MEANS - 0.5) / 0.25)
     torch.testing.assert_close(
@@ -69,7 +45,7 @@ def test_an_import_path_sees_what_encoders_see() -> None:
     assert build("tiny:Side")(IMAGES).unique().tolist() == [8]
     larger = build("tiny:Side", size=24)
     assert larger(IMAGES).unique().tolist() == [24]
-    assert (larger.name, larger.metadata.size) == ("tiny:Side", 24)
+    assert (larger.name, larger.metadata["size"]) == ("tiny:Side", 24)
 
 
 def test_mean_and_std_replace_what_encoders_see() -> None:
@@ -103,7 +79,7 @@ def test_the_encoder_of_a_run(trained: tuple[Path, nn.Module]) -> None:
     extractor = build(str(path))
     with torch.no_grad():
         torch.testing.assert_close(extractor(IMAGES), encoder(IMAGES.float() / 255))
-    assert extractor.metadata.encoder_options == {"width": 4, "blocks": [1, 1, 1, 1]}
+    assert extractor.metadata["encoder_options"] == {"width": 4, "blocks": [1, 1, 1, 1]}
     # In evaluation mode, a image's features do not depend on its batch.
     torch.testing.assert_close(extractor(IMAGES[:1]), extractor(IMAGES)[:1])
     with pytest.raises(
@@ -111,7 +87,7 @@ def test_the_encoder_of_a_run(trained: tuple[Path, nn.Module]) -> None:
     ) as caught:
         build(str(path), channels=1)
     assert "\n" not in str(caught.value)
-    with pytest.raises(FeatureError, match="says itself what its encoder is"):
+    with pytest.raises(FeatureError, match="defines its encoder"):
         build(str(path), options={"width": 8})
 
 
@@ -121,7 +97,7 @@ def test_weights_for_an_encoder_by_name(tmp_path: Path, prefix: str) -> None:
     save_file({f"{prefix}scale": torch.tensor(5.0)}, path)
     extractor = build("tiny:Mean", weights=path)
     torch.testing.assert_close(extractor(IMAGES), (MEANS - 0.5) * 20)
-    assert extractor.metadata.weights == str(path)
+    assert extractor.metadata["weights"] == str(path)
     with pytest.raises(FeatureError, match="does not fit the encoder resnet18"):
         build("resnet18", weights=path)
 
@@ -138,17 +114,17 @@ def test_what_is_wrong_with_weights_is_named(tmp_path: Path) -> None:
         with pytest.raises(
             FeatureError,
             match=(
-                r"is not the encoder\.safetensors of a run: name its encoder, and give the file as"
-                r" its weights"
+                r"is not the encoder\.safetensors of a run: pass the name of its encoder, and the"
+                r" file as its weights"
             ),
         ):
             build(str(path))
-    with pytest.raises(FeatureError, match="the encoder resnet18 has no weights of its own"):
+    with pytest.raises(FeatureError, match="the encoder resnet18 has no pretrained weights"):
         build("resnet18")
-    with pytest.raises(FeatureError, match="give mean and std both, or neither"):
+    with pytest.raises(FeatureError, match="pass both, or neither"):
         build("tiny:Mean", mean=[0.5])
-    with pytest.raises(FeatureError, match="mean has 3 numbers, but std has 1"):
-        build("tiny:Mean", mean=IMAGENET_MEAN, std=[1.0])
+    with pytest.raises(ValueError, match="mean has 2 values: use one, or 3, one per channel"):
+        build("tiny:Mean", mean=[0.5, 0.5], std=[1.0])
     with pytest.raises(ValueError, match="unknown encoder 'resnet19'"):
         build("resnet19")
 
@@ -159,14 +135,14 @@ def test_what_is_wrong_with_weights_is_named(tmp_path: Path) -> None:
 )
 def test_mobilenet_is_pretrained_and_sees_128_pixels_or_more() -> None:
     extractor = build("mobilenetv2")
-    assert extractor.metadata.encoder_options == {"pretrained": True}
-    assert extractor.prepare.size == 128
+    assert extractor.metadata["encoder_options"] == {"pretrained": True}
+    assert extractor.metadata["size"] == 128
     assert extractor(IMAGES[:1]).shape == (1, 1280)
-    assert build("mobilenetv2", pixels=200).prepare.size == 200
-    assert build("mobilenetv2", size=64).prepare.size == 64
+    assert build("mobilenetv2", pixels=200).metadata["size"] == 200
+    assert build("mobilenetv2", size=64).metadata["size"] == 64
     plain = build("mobilenetv2", options={"pretrained": False}, size=32)
     assert not torch.equal(plain(IMAGES[:1]), build("mobilenetv2", size=32)(IMAGES[:1]))
-    with pytest.raises(FeatureError, match="mobilenetv2 normalizes its images itself"):
+    with pytest.raises(FeatureError, match="mobilenetv2 has a fixed normalization"):
         build("mobilenetv2", mean=[0.5], std=[0.5])
 
 
@@ -205,17 +181,17 @@ def test_an_onnx_file(tmp_path: Path, rows: int | str, flatten: bool) -> None:
 def test_onnx_sizes(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     fixed = str(write_onnx(tmp_path / "fixed.onnx", ["b", 3, 24, 24]))
-    assert build(fixed).prepare.size == 24
+    assert build(fixed).metadata["size"] == 24
     assert build(fixed)(IMAGES).shape == (5, 3)
     free = str(write_onnx(tmp_path / "free.onnx", ["b", 3, "h", "w"]))
-    assert [build(free).prepare.size, build(free, size=30).prepare.size] == [8, 30]
+    assert [build(free, size=size).metadata["size"] for size in (None, 30)] == [8, 30]
     for shape, options, message in (
         (
             ["b", 3, 24, 24],
             {"size": 32},
-            "takes images of 24 x 24 pixels: leave out size, which is 32",
+            "takes images of 24 x 24 pixels: leave out size, now 32",
         ),
-        (["b", 3, 24, 30], {}, "takes images of 24 x 30 pixels: only square ones can be given"),
+        (["b", 3, 24, 30], {}, "takes images of 24 x 30 pixels: only square ones are supported"),
         (["b", 3, 24], {}, "it must take one batch of float images"),
         (["b", 4, 24, 24], {}, "it must take one batch of float images"),
         (["b", 3, 24, 24], {"options": {"width": 3}}, "takes no options: leave them out"),
@@ -255,6 +231,7 @@ class Clip(nn.Module):
 
     def encode_image(self, x: Tensor) -> Tensor:
         assert x.shape[1:] == (3, 12, 12)
+        self.seen = x
         return self.dropout(x.mean(dim=(2, 3)))
 
 
@@ -266,8 +243,10 @@ def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int])
         quick[pretrained] = force_quick_gelu
         if name != "ViT-B-32":
             raise RuntimeError("no such model\nchoose another")
-        return Clip(size)
+        models.append(Clip(size))
+        return models[-1]
 
+    models: list[Clip] = []
     module = ModuleType("open_clip")
     module.create_model = create_model  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "open_clip", module)
@@ -276,7 +255,9 @@ def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int])
     torch.testing.assert_close(
         extractor(even), torch.tensor([[0.2, 0.0, -0.05]] * 2), rtol=1e-4, atol=1e-6
     )
-    assert extractor.prepare.interpolation == "bicubic"
+    extractor(IMAGES)
+    bicubic = F.interpolate(IMAGES / 255, (12, 12), mode="bicubic", antialias=True)
+    torch.testing.assert_close(models[0].seen[:, 0], (bicubic[:, 0] - 0.1) / 0.5)
     build("open_clip:ViT-B-32/laion2b_s34b_b79k")
     assert quick == {
         "openai": True,
@@ -286,7 +267,7 @@ def test_open_clip(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int])
     torch.testing.assert_close(given(even[:, :1]), torch.full((2, 3), 2.0))
     with pytest.raises(
         FeatureError,
-        match=r"open_clip cannot give ViT-B-16 with the weights openai: no such model$",
+        match=r"open_clip cannot load ViT-B-16 with the weights openai: no such model$",
     ):
         build("open_clip:ViT-B-16/openai")
     for source in ("open_clip:ViT-B-32", "open_clip:/openai"):

@@ -1,4 +1,4 @@
-"""Small datasets and networks for the tests of the features room."""
+"""Small datasets and networks for the tests of cclk.features."""
 
 from __future__ import annotations
 

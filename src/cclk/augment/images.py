@@ -1,4 +1,4 @@
-"""Views of images: crop and flip, color, gray, blur, each drawn for every image by itself."""
+"""Views of images: crop and flip, color jitter, gray and blur, drawn for each image."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import torch
 from torch import Tensor
 
 from cclk.augment import color, geometry
-from cclk.augment.base import Augmentation, check_probability, check_range, check_strength, uniform
+from cclk.augment.base import Augmentation, check_number, check_range, uniform
 from cclk.augment.blur import gaussian_blur
-from cclk.augment.plain import to_float
+from cclk.errors import DataError, SettingsError
 
-# Which row of the draws serves what. All are drawn, used or not, so that one setting does not
-# change the draws of another.
+# Rows of the random draws. All rows are always drawn, so one setting does not change the draws of
+# another.
 _FLIP, _JITTER, _FACTORS, _GRAY, _BLUR, _SIGMA, _DRAWS = (
     geometry.BOX_DRAWS + offset for offset in (0, 1, 2, 6, 7, 8, 9)
 )
 
-# A batch on the CPU is worked on in parts of about this many numbers, which stay in its caches from
-# the first operation to the last.
+# Numbers per part of a batch on the CPU: small enough that all operations on a part stay in cache.
 _PART = 2**19
 
 
 @dataclass(frozen=True)
 class Images(Augmentation):
-    """Random crop and flip, color jitter, gray and blur, in this order; each with its own
-    probability and strength.
+    """Random crop and flip, color jitter, gray and blur, in this order.
 
-    Saturation, hue and gray are defined for three channels only.
+    Saturation, hue and gray need three channels.
 
     Args:
         size: height and width of the views.
-        crop: share of the area that a crop keeps, (low, high); None takes the whole image.
-        ratio: width / height of a crop, (low, high).
+        crop: (low, high) of the share of the area that a crop keeps; None keeps the full image.
+        ratio: (low, high) of width / height of a crop.
         flip: probability of a horizontal flip.
-        jitter: probability of color jitter, whose order is drawn anew for each batch.
-        brightness, contrast, saturation: factors between 1 - value and 1 + value.
-        hue: turn between -value and value of the color circle, at most 0.5.
-        gray: probability of losing all color.
-        blur: probability of a Gaussian blur; its kernel spans a tenth of the image.
-        sigma: width of the blur in pixels, (low, high).
+        jitter: probability of color jitter; the order of its changes is drawn once per batch.
+        brightness: factors are uniform between 1 - brightness and 1 + brightness.
+        contrast: as brightness.
+        saturation: as brightness.
+        hue: rotation between -hue and hue of the color circle, at most 0.5.
+        gray: probability of a conversion to gray.
+        blur: probability of a Gaussian blur; its kernel covers a tenth of the image.
+        sigma: (low, high) of the standard deviation of the blur, in pixels.
     """
 
     size: int
@@ -59,19 +59,18 @@ class Images(Augmentation):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ValueError(f"size is {self.size}: a image has at least 1 pixel")
+            raise SettingsError(f"size is {self.size}: an image has at least 1 pixel")
         if self.crop is not None:
             check_range("crop", self.crop, 1)
         check_range("ratio", self.ratio, float("inf"))
         check_range("sigma", self.sigma, float("inf"))
-        for name in ("flip", "jitter", "gray", "blur"):
-            check_probability(name, getattr(self, name))
-        for name, most in (("brightness", 1), ("contrast", 1), ("saturation", 1), ("hue", 0.5)):
-            check_strength(name, getattr(self, name), most)
+        for name in ("flip", "jitter", "gray", "blur", "brightness", "contrast", "saturation"):
+            check_number(name, getattr(self, name), 1)
+        check_number("hue", self.hue, 0.5)
 
     def apply(self, batch: Tensor, generator: torch.Generator, first: int, total: int) -> Tensor:
         if batch.dim() != 4:
-            raise ValueError(
+            raise DataError(
                 f"images must be (b, channels, height, width), not {tuple(batch.shape)}; vectors"
                 " take 'vectors' or 'none'"
             )
@@ -79,9 +78,9 @@ class Images(Augmentation):
         if channels != 3 and (
             self.gray > 0 or (self.jitter > 0 and self.saturation + self.hue > 0)
         ):
-            raise ValueError(
-                f"the images have {channels} channels: saturation, hue and gray need 3, set them"
-                " to 0"
+            raise DataError(
+                f"the images have {channels} channels, but saturation, hue and gray need 3: set"
+                " these to 0"
             )
         draws = uniform(_DRAWS, generator, first, count, total, batch.device)
         order = torch.randperm(4, generator=generator, device=generator.device).tolist()
@@ -97,27 +96,24 @@ class Images(Augmentation):
         return views
 
     def _boxes(self, draws: Tensor, height: int, width: int) -> Tensor | None:
-        """Where each view is taken from; None if every view shows its whole image at its own size."""
+        """Return the box of each view; None if views show the full image at its own size."""
         if self.crop is not None:
             box = geometry.boxes(draws[: geometry.BOX_DRAWS], height, width, self.crop, self.ratio)
         elif height == width == self.size:
             return None
         else:
-            box = (
-                torch.tensor([0.0, 0.0, height, width], device=draws.device)
-                .unsqueeze(1)
-                .expand(4, draws.shape[1])
-            )
+            full = torch.tensor([0.0, 0.0, height, width], device=draws.device)
+            box = full.unsqueeze(1).expand(4, draws.shape[1])
         return geometry.flipped(box, draws[_FLIP] < self.flip) if self.flip > 0 else box
 
     def _view(self, images: Tensor, box: Tensor | None, draws: Tensor, order: list[int]) -> Tensor:
-        view = to_float(images)
         if box is not None:
-            view = geometry.resample(view, box, self.size)
+            view = geometry.resample(images, box, self.size)
         elif self.flip > 0:
-            view = torch.where((draws[_FLIP] < self.flip).view(-1, 1, 1, 1), view.flip(-1), view)
-        elif view is images:
-            view = view.clone()
+            flip = (draws[_FLIP] < self.flip).view(-1, 1, 1, 1)
+            view = torch.where(flip, images.flip(-1), images)
+        else:
+            view = images.clone()
         if self.jitter > 0:
             self._jitter(view, draws, order)
         if self.gray > 0:
@@ -129,7 +125,7 @@ class Images(Augmentation):
         return view
 
     def _jitter(self, view: Tensor, draws: Tensor, order: list[int]) -> None:
-        chosen = draws[_JITTER] < self.jitter
+        jittered = draws[_JITTER] < self.jitter
         changes = (
             (color.brightness_, self.brightness, 1.0),
             (color.contrast_, self.contrast, 1.0),
@@ -139,9 +135,5 @@ class Images(Augmentation):
         for index in order:
             change, strength, neutral = changes[index]
             if strength > 0:
-                change(
-                    view,
-                    torch.where(
-                        chosen, neutral + strength * (2 * draws[_FACTORS + index] - 1), neutral
-                    ),
-                )
+                factor = neutral + strength * (2 * draws[_FACTORS + index] - 1)
+                change(view, torch.where(jittered, factor, neutral))

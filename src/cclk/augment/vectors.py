@@ -7,37 +7,35 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cclk.augment.base import Augmentation, check_probability, check_strength
+from cclk.augment.base import Augmentation, check_number
+from cclk.errors import DataError
 
 
 @dataclass(frozen=True)
 class Vectors(Augmentation):
-    """Gaussian noise, then random features set to 0. Meant for standardized columns.
+    """Add Gaussian noise, then set random columns to 0, their mean.
 
     Args:
-        noise: its standard deviation.
-        mask: the probability that a feature is hidden.
+        noise: standard deviation of the noise, in units of the columns' own.
+        mask: probability that a value is set to 0.
     """
 
     noise: float = 0.1
     mask: float = 0.2
 
     def __post_init__(self) -> None:
-        check_probability("mask", self.mask)
-        check_strength("noise", self.noise, float("inf"))
+        check_number("mask", self.mask, 1)
+        check_number("noise", self.noise, float("inf"))
 
     def apply(self, batch: Tensor, generator: torch.Generator, first: int, total: int) -> Tensor:
         if batch.dim() != 2:
-            raise ValueError(
+            raise DataError(
                 f"the augmentation 'vectors' takes vectors (b, k), not {tuple(batch.shape)}; images"
                 " take 'simclr', 'digits' or 'none'"
             )
         shape, rows = (total, batch.shape[1]), slice(first, first + len(batch))
-        noise = torch.randn(shape, generator=generator, device=generator.device)[rows].to(
-            batch.device
+        noise, uniform = (
+            draw(shape, generator=generator, device=generator.device)[rows].to(batch.device)
+            for draw in (torch.randn, torch.rand)
         )
-        kept = (
-            torch.rand(shape, generator=generator, device=generator.device)[rows].to(batch.device)
-            >= self.mask
-        )
-        return noise.mul_(self.noise).add_(batch).mul_(kept)
+        return noise.mul_(self.noise).add_(batch).mul_(uniform >= self.mask)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cclk.cli.output import QUIET, notify
 from cclk.datasets import DATASETS, takes_features
 from cclk.errors import FeatureError
-from cclk.features import build_extractor, extract, load_whole
+from cclk.features import build_extractor, extract, load_all_rows
 
 _DATA_DIR = Parameter(help="folder of dataset files; default: CCLK_DATA, else ~/.cache/cclk")
 _DATASET_OPTIONS = Parameter(help="options of the dataset itself, such as '{ size = 64 }'")
@@ -60,7 +60,7 @@ def features(
             f"{dataset} cannot have features as its condition: choose {', '.join(able)}, or an .npz"
             " file with images"
         )
-    samples = load_whole(
+    samples = load_all_rows(
         dataset, data_dir=data_dir, options=_table("--dataset-options", dataset_options)
     )
     shape = samples.train.x.shape

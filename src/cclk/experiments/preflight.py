@@ -20,7 +20,7 @@ from cclk.data.feature_files import read_features
 from cclk.data.folder import data_folder
 from cclk.errors import DataError
 from cclk.experiments.job import Job
-from cclk.training.network import Network
+from cclk.training.network import ContrastiveNetwork
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
 from cclk.training.trainer import total_steps
@@ -116,7 +116,7 @@ def _check_features(settings: Settings) -> None:
 
 
 def _seconds_per_image(settings: Settings, shape: tuple[int, ...]) -> float:
-    network = Network(settings, shape)
+    network = ContrastiveNetwork(settings, shape)
     for size in _BATCHES:
         batch = torch.rand(size, *shape)
         began = time.perf_counter()

@@ -1,12 +1,11 @@
-"""Run an extractor over a dataset, and write what it gives into one file."""
+"""Write the features of a dataset's images to a file."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,21 +25,22 @@ from cclk.files import replace_file
 SPLITS = ("train", "validation", "test")
 
 
-def load_whole(
+def load_all_rows(
     name: str, *, data_dir: Path | None = None, options: Mapping[str, Any] | None = None
 ) -> Dataset:
-    """A dataset with all its training rows in the order of its own files: nothing is held out,
-    so that the features fit any holdout.
+    """Load a dataset without a holdout, so that its features fit any later holdout.
+
+    Args:
+        name: name of the dataset, or an .npz file.
+        data_dir: folder of dataset files.
+        options: options of the dataset, without `holdout`.
     """
     options = dict(options or {})
     if "holdout" in options:
-        raise DataError(
-            "holdout is no option here: features are made of all samples, and fit whichever are"
-            " held out later"
-        )
-    # An .npz file may have validation rows of its own.
-    whole = {} if name.endswith(".npz") else {"holdout": 0}
-    return datasets.load(name, data_dir=data_dir, **(whole | options))
+        raise DataError("features are extracted for all samples: leave out the option holdout")
+    if not name.endswith(".npz"):  # an .npz file marks its validation rows itself
+        options["holdout"] = 0
+    return datasets.load(name, data_dir=data_dir, **options)
 
 
 def extract(
@@ -52,36 +52,43 @@ def extract(
     splits: Sequence[str] = SPLITS,
     quiet: bool = False,
 ) -> Path:
-    """Write the features of every image of these splits, in order; see `cclk.data.feature_files`
-    for what is in the file.
+    """Write the features of every image to a file, in order, and return its path.
 
-    Features are kept on the disk while they are made, so memory holds one batch of them.
+    The file is described in `cclk.data.feature_files`. Only one batch of features is in memory.
+
+    Args:
+        dataset: the images.
+        extractor: their encoder.
+        out: the .npz file to write.
+        batch_size: number of images per batch.
+        splits: the splits to extract.
+        quiet: show no progress.
     """
     if batch_size < 1:
         raise FeatureError(f"batch_size is {batch_size}: it must be at least 1")
     if out.suffix != ".npz":
-        raise FeatureError(f"features are written as an .npz file, but out is {out}")
+        raise FeatureError(f"out is {out}: it must be an .npz file")
     for name in splits:
         if name not in SPLITS:
             raise FeatureError(f"there is no split {name!r}: choose {', '.join(SPLITS)}")
     if dataset.train.x.ndim != 4:
         raise FeatureError(
-            f"{dataset.name} has vectors, not images: there is nothing to run an image encoder on"
+            f"{dataset.name} contains vectors, but features are extracted from images"
         )
     out.parent.mkdir(parents=True, exist_ok=True)
-    chosen = {
+    selected = {
         name: split for name in SPLITS if name in splits and len(split := getattr(dataset, name))
     }
-    ids = _ids(dataset, chosen)
+    ids = _ids(dataset, selected)
     metadata = {
         "dataset": dataset.name,
         "encoder": extractor.name,
-        **extractor.about,
+        **extractor.metadata,
         "version": cclk.__version__,
     }
-    # A file without a name: however this ends, nothing of it stays.
+    # A temporary file has no name, so nothing is left behind after a failure.
     with tempfile.TemporaryFile(dir=out.parent) as raw:
-        features = _fill(raw, extractor, chosen, ids, batch_size, quiet)
+        features = _fill(raw, extractor, selected, ids, batch_size, quiet)
 
         def write(draft: Path) -> None:
             with draft.open("wb") as stream:
@@ -101,13 +108,13 @@ def _fill(
     batch_size: int,
     quiet: bool,
 ) -> npt.NDArray[np.float32]:
-    """The features, in a file that is mapped into memory."""
+    """Extract the features into a memory-mapped file."""
     features: npt.NDArray[np.float32] | None = None
     done = 0
-    with _progress(f"{extractor.name} features", len(ids), quiet) as advance:
+    with _progress(quiet) as progress:
+        task = progress.add_task(f"{extractor.name} features", total=len(ids))
         for split in splits.values():
             for start in range(0, len(split), batch_size):
-                # Streamed images come by their numbers or by a slice, in fresh memory.
                 batch = extractor(split.x[start : start + batch_size])
                 if features is None:
                     features = np.memmap(raw, np.float32, "w+", shape=(len(ids), batch.shape[1]))
@@ -115,64 +122,49 @@ def _fill(
                 if bad.any():
                     row = int(bad.nonzero()[0])
                     raise FeatureError(
-                        f"the encoder {extractor.name} gives NaN or infinite features for"
+                        f"the encoder {extractor.name} returns NaN or infinite features for"
                         f" {ids[done + row]}: check its weights"
                     )
                 features[done : done + len(batch)] = batch.numpy()
                 done += len(batch)
-                advance(len(batch))
+                progress.advance(task, len(batch))
     if features is None:
         raise FeatureError("there are no images in these splits")
     return features
 
 
 def _ids(dataset: Dataset, splits: Mapping[str, Split]) -> npt.NDArray[np.str_]:
-    """One text per row: the place in its split, or the path of its file under the folder of all
-    of the dataset's files.
+    """Return one text per row: its position in its split, or the path of its file relative to
+    the common folder of the dataset's files.
     """
-    every = [
-        split.x.paths
+    folders = {
+        os.path.dirname(path)  # noqa: PTH120 (fast, for millions of paths)
         for split in (dataset.train, dataset.validation, dataset.test)
         if isinstance(split.x, StreamedImages)
-    ]
-    folders = {os.path.dirname(path) for paths in every for path in paths}  # noqa: PTH120 - millions of paths
+        for path in split.x.paths
+    }
     root = os.path.commonpath(folders) if folders else ""
-    parts = []
+    parts = [np.empty(0, np.str_)]
     for name, split in splits.items():
         if isinstance(split.x, StreamedImages):
-            parts.append(
-                np.array(
-                    [Path(os.path.relpath(path, root)).as_posix() for path in split.x.paths],
-                    dtype=np.str_,
-                )
-            )
+            paths = [Path(os.path.relpath(path, root)).as_posix() for path in split.x.paths]
+            parts.append(np.array(paths, dtype=np.str_))
         else:
             parts.append(row_ids(name, len(split)))
-    return np.concatenate(parts) if parts else np.empty(0, np.str_)
+    return np.concatenate(parts)
 
 
-@contextmanager
-def _progress(title: str, total: int, quiet: bool) -> Iterator[Any]:
-    """A bar on a terminal, a line when it is over elsewhere."""
+def _progress(quiet: bool) -> Any:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    console = Console(stderr=True, quiet=quiet)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=24),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True, quiet=quiet),
+        disable=quiet,
     )
-    with Progress(
-        *columns, TextColumn("left"), TimeRemainingColumn(), console=console, disable=quiet
-    ) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda count: progress.advance(task, count)

@@ -1,4 +1,4 @@
-"""Encoders from .onnx files, run by onnxruntime."""
+"""Image encoders from .onnx files, run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from cclk.errors import FeatureError
 from cclk.extras import needed_for
-from cclk.features.extractor import Extractor, Preparation, first_line
+from cclk.features.extractor import Extractor, first_line
+from cclk.models import InputTransform
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
 
 
@@ -23,8 +24,15 @@ def onnx_extractor(
     mean: Sequence[float] | None,
     std: Sequence[float] | None,
 ) -> Extractor:
-    """The extractor of an ONNX file that takes float images (b, 1 or 3, h, w) and whose first
-    output is (b, width).
+    """Return the extractor of an ONNX file.
+
+    Args:
+        source: path of a file whose network takes float images (b, 1 or 3, h, w) and whose first
+            output is (b, width) or (b, width, 1, 1).
+        pixels: height and width of the images.
+        size: pixels per side to resize images to; None: the network's, else `pixels`.
+        mean: mean of the pixels per channel; None: ImageNet's.
+        std: standard deviation of the pixels per channel; None: ImageNet's.
     """
     path = Path(source).expanduser()
     session = _session(path)
@@ -36,66 +44,51 @@ def onnx_extractor(
         or len(shape) != 4
         or shape[1] not in (1, 3)
     ):
-        told = (
-            "; ".join(f"{given.name} {given.type} {given.shape}" for given in inputs) or "nothing"
-        )
+        actual = "; ".join(f"{x.name} {x.type} {x.shape}" for x in inputs) or "nothing"
         raise FeatureError(
-            f"{path} takes {told}: it must take one batch of float images (b, 3, height, width)"
+            f"{path} takes {actual}: it must take one batch of float images (b, 3, height, width)"
         )
     fixed = {side for side in shape[2:] if isinstance(side, int)}
+    sides = " x ".join(map(str, shape[2:]))
     if fixed and size is not None and fixed != {size}:
-        raise FeatureError(
-            f"{path} takes images of {' x '.join(map(str, shape[2:]))} pixels: leave out size,"
-            f" which is {size}"
-        )
+        raise FeatureError(f"{path} takes images of {sides} pixels: leave out size, now {size}")
     if len(fixed) > 1:
-        raise FeatureError(
-            f"{path} takes images of {' x '.join(map(str, shape[2:]))} pixels: only square ones can"
-            " be given"
-        )
+        raise FeatureError(f"{path} takes images of {sides} pixels: only square ones are supported")
     size = next(iter(fixed), size or pixels)
     if mean is None or std is None:
-        mean, std = (
-            (IMAGENET_MEAN, IMAGENET_STD)
-            if shape[1] == 3
-            else ((sum(IMAGENET_MEAN) / 3,), (sum(IMAGENET_STD) / 3,))
-        )
-    prepare = Preparation(channels=shape[1], size=size, mean=mean, std=std)
-    rows = shape[0] if isinstance(shape[0], int) else None
+        mean, std = IMAGENET_MEAN, IMAGENET_STD
+        if shape[1] == 1:
+            mean, std = (sum(mean) / 3,), (sum(std) / 3,)
+    transform = InputTransform(shape[1], mean, std, size=size)
     output = session.get_outputs()[0].name
 
-    def network(images: Tensor) -> Tensor:
-        step = rows or len(images)
-        chunks = [images[start : start + step] for start in range(0, len(images), step)]
-        return torch.cat(
-            [_run(session, path, inputs[0].name, output, chunk, step) for chunk in chunks]
-        )
+    def run(images: Tensor) -> Tensor:
+        # A network with a fixed batch size gets full batches, padded with zeros.
+        rows = shape[0] if isinstance(shape[0], int) else len(images)
+        batch = np.zeros((rows, *images.shape[1:]), np.float32)
+        batch[: len(images)] = images.numpy()
+        try:
+            features = torch.from_numpy(session.run([output], {inputs[0].name: batch})[0])
+        except Exception as error:  # onnxruntime has no common base class for its errors
+            raise FeatureError(
+                f"{path} cannot take images of shape {batch.shape}: {first_line(error)}"
+            ) from error
+        if features.ndim == 4 and features.shape[2:] == (1, 1):
+            features = features[:, :, 0, 0]
+        return features[: len(images)]
 
-    return Extractor(source, network, prepare, {"size": size, "mean": list(mean), "std": list(std)})
+    def encode(images: Tensor) -> Tensor:
+        step = shape[0] if isinstance(shape[0], int) else len(images)
+        return torch.cat([run(part) for part in torch.split(transform(images), step)])
 
-
-def _run(session: Any, path: Path, given: str, output: str, chunk: Tensor, rows: int) -> Tensor:
-    """The first output for some images; a network made for batches of so many rows gets them
-    filled up with zeros.
-    """
-    batch = np.zeros((rows, *chunk.shape[1:]), np.float32)
-    batch[: len(chunk)] = chunk.numpy()
-    try:
-        features = torch.from_numpy(np.asarray(session.run([output], {given: batch})[0]))
-    except Exception as error:  # onnxruntime has no common base for what can go wrong
-        raise FeatureError(
-            f"{path} cannot take images of shape {batch.shape}: {first_line(error)}"
-        ) from error
-    if features.ndim == 4 and features.shape[2:] == (1, 1):
-        features = features[:, :, 0, 0]
-    return features[: len(chunk)]
+    return Extractor(source, encode, {"size": size, "mean": list(mean), "std": list(std)})
 
 
 def _session(path: Path) -> Any:
     with needed_for("running .onnx files", "features"):
         import onnxruntime  # type: ignore[import-untyped]
     if not path.is_file():
-        raise FeatureError(f"there is no file {path}: give the path of an .onnx file")
+        raise FeatureError(f"there is no file {path}: pass the path of an .onnx file")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3

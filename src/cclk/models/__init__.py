@@ -9,5 +9,6 @@
 from cclk.models.encoder import Encoder
 from cclk.models.factory import ENCODERS, build_encoder
 from cclk.models.heads import HEADS, build_head
+from cclk.models.inputs import InputTransform
 
-__all__ = ["ENCODERS", "HEADS", "Encoder", "build_encoder", "build_head"]
+__all__ = ["ENCODERS", "HEADS", "Encoder", "InputTransform", "build_encoder", "build_head"]

@@ -1,21 +1,28 @@
-"""Projection heads: used in training, dropped afterwards."""
+"""Projection heads, used in training only."""
 
 from __future__ import annotations
 
 from torch import nn
 
+from cclk.errors import SettingsError
+
 HEADS = ("linear-bn", "mlp", "linear", "none")
 
 
 def build_head(name: str, width: int, out: int = 128) -> nn.Module:
-    """A head from `width` features to `out`.
+    """Build a projection head.
 
-    - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters; the
-      authors' release.
-    - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's
-      2048-2048-128).
-    - "linear": two linear layers with nothing between (the paper's words for ColorMNIST).
-    - "none": the features themselves; `out` plays no part.
+    Args:
+        name: one of
+
+            - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters,
+              as in the authors' release.
+            - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's
+              2048-2048-128).
+            - "linear": two linear layers without a nonlinearity (the paper's head for ColorMNIST).
+            - "none": the identity; `out` is ignored.
+        width: number of features of the encoder.
+        out: dimension of the projection.
 
     >>> build_head("linear", width=84)
     Sequential(
@@ -24,7 +31,7 @@ def build_head(name: str, width: int, out: int = 128) -> nn.Module:
     )
     """
     if out < 1:
-        raise ValueError(f"out is {out}: a projection has at least 1 dimension")
+        raise SettingsError(f"out is {out}: a projection has at least 1 dimension")
     match name:
         case "linear-bn":
             # A bias before a batch norm has no effect.
@@ -42,4 +49,4 @@ def build_head(name: str, width: int, out: int = 128) -> nn.Module:
             return nn.Sequential(nn.Linear(width, width), nn.Linear(width, out))
         case "none":
             return nn.Identity()
-    raise ValueError(f"unknown head {name!r}: choose one of {', '.join(HEADS)}")
+    raise SettingsError(f"unknown head {name!r}: choose one of {', '.join(HEADS)}")

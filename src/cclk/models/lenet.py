@@ -14,8 +14,7 @@ class LeNet5(nn.Module):
             nn.Conv2d(channels, 6, 5), nn.Tanh(), nn.AvgPool2d(2),
             nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
         )  # fmt: skip
-        # The third convolution of the original covers its whole 5 x 5 input, so it is a linear
-        # layer.
+        # The third convolution of the original covers all of its 5 x 5 input: a linear layer.
         self.features = nn.Sequential(
             nn.Flatten(), nn.Linear(16 * 5 * 5, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh()
         )

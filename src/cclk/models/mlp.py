@@ -1,4 +1,4 @@
-"""A network of linear layers, for conditions and data that are vectors."""
+"""Multilayer perceptron, for vectors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from cclk.errors import SettingsError
+
 
 class MLP(nn.Module):
-    """Vectors (b, inputs) to (b, hidden[-1]): linear, batch norm and ReLU for each number in
-    `hidden`.
+    """Vectors (b, inputs) to (b, hidden[-1]) features: linear, batch norm and ReLU per layer.
+
+    Args:
+        inputs: number of columns of the vectors.
+        hidden: width of each layer.
     """
 
     def __init__(self, inputs: int, hidden: Sequence[int] = (256, 256)) -> None:
         super().__init__()
         if not hidden or min(hidden) < 1:
-            raise ValueError(
+            raise SettingsError(
                 f"hidden is {hidden}: it must be one positive width per layer, such as (256, 256)"
             )
         layers: list[nn.Module] = []

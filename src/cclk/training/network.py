@@ -1,8 +1,9 @@
-"""The network that is trained, encoder and head, and what it makes of samples."""
+"""The trained network, encoder and projection head, and the embedding of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,71 +15,62 @@ from cclk.training.settings import Settings
 _BATCH = 1000
 
 
-class Inputs(nn.Module):
-    """Samples as the encoder takes them: images in 0..1, the columns of vectors less their mean
-    and divided by their spread.
+class ContrastiveNetwork(nn.Module):
+    """Encoder and projection head.
 
-    Mean and spread are those of the training split and are kept with the weights, so that new
-    samples meet the same scale.
+    Args:
+        settings: encoder, head and seed.
+        shape: shape of a sample: (c, h, w) for images, (k,) for vectors.
     """
-
-    def __init__(self, vectors: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(vectors))
-        self.register_buffer("spread", torch.ones(vectors))
-
-    def fit(self, x: Tensor) -> None:
-        """Take over mean and spread of vectors; a column that does not vary stays as it is."""
-        wide = x.double()
-        mean, spread = wide.mean(dim=0), wide.std(dim=0, correction=0)
-        # Rounding makes a constant column seem to vary a little; dividing by that would blow up
-        # whatever comes later.
-        varies = (wide.amax(dim=0) > wide.amin(dim=0)) & (spread > 1e-6 * mean.abs())
-        self.mean, self.spread = mean.float(), spread.where(varies, 1.0).float()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x.float() - self.mean) / self.spread if len(self.mean) else x.float() / 255
-
-
-class Network(nn.Module):
-    """Encoder and projection head, for samples of one shape: (c, h, w) images or (k,) vectors."""
 
     def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
         super().__init__()
-        model, images = settings.model, len(shape) == 3
-        # Initial weights are a function of the seed; nobody's random state is touched.
+        model = settings.model
+        # Initial weights depend on the seed only, and the global random state stays unchanged.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            size = shape[-1] if images else 0
+            size = shape[-1] if len(shape) == 3 else 0
             self.encoder = build_encoder(
                 model.encoder, channels=shape[0], size=size, **model.encoder_options
             )
             self.head = build_head(model.head, self.encoder.width, model.projection)
-        self.inputs = Inputs(0 if images else shape[0])
 
-    def forward(self, batch: Tensor) -> Tensor:
-        """Projections of samples that have been through `inputs`, and perhaps through an
-        augmentation.
-        """
-        projection: Tensor = self.head(self.encoder(batch))
+    def forward(self, views: Tensor) -> Tensor:
+        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented."""
+        projection: Tensor = self.head(self.encoder.encode(views))
         return projection
 
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Load weights; also those of files that name the input scale `inputs.spread`."""
+        state = dict(state_dict)
+        for old, name in (("inputs.mean", "mean"), ("inputs.spread", "std")):
+            if old in state:
+                value = state.pop(old)
+                # Such files have empty buffers for images, whose scale was a constant.
+                state[f"encoder.inputs.{name}"] = (
+                    value if len(value) else getattr(self.encoder.inputs, name)
+                )
+        return super().load_state_dict(state, strict, assign)
 
-def network_for(settings: Settings, dataset: Dataset) -> Network:
-    """An untrained network for the samples of this dataset."""
+
+def network_for(settings: Settings, dataset: Dataset) -> ContrastiveNetwork:
+    """Return an untrained network whose input scale is fitted to the training split."""
     x = dataset.train.x
-    network = Network(settings, x.shape[1:])
+    network = ContrastiveNetwork(settings, x.shape[1:])
     if isinstance(x, Tensor) and x.dtype != torch.uint8:
-        network.inputs.fit(x)
+        network.encoder.inputs.fit(x)
     return network
 
 
 @torch.no_grad()
-def embed(network: Network, split: Split) -> tuple[Tensor, Tensor]:
-    """Features of the encoder (n, width) and their projections (n, d) of the samples as they
-    are, on the CPU.
+def embed(network: ContrastiveNetwork, split: Split) -> tuple[Tensor, Tensor]:
+    """Return the features (n, width) and projections (n, d) of a split, on the CPU.
 
-    The network is to be in evaluation mode.
+    Args:
+        network: in evaluation mode.
+        split: n samples, which are not augmented.
     """
     device = next(network.parameters()).device
     if len(split) == 0:
@@ -87,7 +79,7 @@ def embed(network: Network, split: Split) -> tuple[Tensor, Tensor]:
     features, projections = [], []
     for start in range(0, len(split), _BATCH):
         rows = torch.arange(start, min(start + _BATCH, len(split)))
-        encoded = network.encoder(network.inputs(split.x[rows].to(device)))
+        encoded = network.encoder(split.x[rows].to(device))
         features.append(encoded.cpu())
         projections.append(network.head(encoded).cpu())
     return torch.cat(features), torch.cat(projections)

@@ -29,7 +29,7 @@ from cclk.data.table_file import TableFile
 from cclk.errors import RunError, SettingsError
 from cclk.files import read_tensors, replace_text, write_tensors
 from cclk.training.metrics import read_metrics
-from cclk.training.network import Network, embed
+from cclk.training.network import ContrastiveNetwork, embed
 from cclk.training.settings import CONDITIONAL, METHODS, Settings, parse
 from cclk.training.trainer import Trainer
 
@@ -164,9 +164,9 @@ class RunFolder:
         return names
 
     @cached_property
-    def network(self) -> Network:
+    def network(self) -> ContrastiveNetwork:
         """The trained network, in evaluation mode."""
-        network = Network(self.settings, self.shape)
+        network = ContrastiveNetwork(self.settings, self.shape)
         try:
             network.load_state_dict(self._stored[0])
         except RuntimeError as error:

@@ -35,7 +35,7 @@ class TrainedEncoder(nn.Module):
     def __init__(self, run: RunFolder) -> None:
         super().__init__()
         network = run.network
-        self.inputs, self.encoder = network.inputs, network.encoder
+        self.encoder = network.encoder
         self.width: int = network.encoder.width
         self.shape: tuple[int, ...] = run.shape
         self.columns: tuple[str, ...] = tuple(run.inputs)
@@ -46,7 +46,7 @@ class TrainedEncoder(nn.Module):
         # While ONNX traces, sizes are tensors.
         if not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             require_batch(x, self.shape, self.columns)
-        features: Tensor = self.encoder(self.inputs(x))
+        features: Tensor = self.encoder(x)
         return features
 
     def embed(self, x: Any, batch_size: int = 256) -> npt.NDArray[np.float32]:
@@ -89,7 +89,7 @@ class TrainedEncoder(nn.Module):
         """Features of samples that have the shape of the training's, a batch at a time."""
         for start in range(0, len(samples), size):
             with torch.inference_mode():
-                features = self(samples[start : start + size].to(self.inputs.mean.device))
+                features = self(samples[start : start + size].to(self.encoder.inputs.mean.device))
             yield (
                 features.float().cpu().numpy()
             )  # outside, or the caller's code would be in inference mode too
@@ -102,7 +102,7 @@ class TrainedEncoder(nn.Module):
                 0, 256, (rows, *self.shape), generator=generator, dtype=torch.uint8
             )
         noise = torch.randn((rows, *self.shape), generator=generator)
-        return noise * self.inputs.spread + self.inputs.mean
+        return noise * self.encoder.inputs.std + self.encoder.inputs.mean
 
 
 def load(run: str | os.PathLike[str]) -> TrainedEncoder:

@@ -88,7 +88,7 @@ class Trainer:
     def step(self, step: int) -> Tensor:
         """Load, augment, forward, loss, backward, update. Returns the loss, detached."""
         self._rows = rows = self.method.sampler.batch(step)
-        x = self._augmentable(self.loader.load(step).to(self.fabric.device))
+        x = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
         views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
         projections = self._wrapped(views)
         condition = None
@@ -106,10 +106,6 @@ class Trainer:
         if self.momentum is not None:
             self.momentum.follow(self.network)
         return loss.detach()  # type: ignore[no-any-return]
-
-    def _augmentable(self, x: Tensor) -> Tensor:
-        """Vectors are standardized before augmentation; augmentations of images take bytes."""
-        return x if x.dtype == torch.uint8 else self.network.inputs(x)
 
     def _view(self, x: Tensor, step: int, view: int, size: int) -> Tensor:
         key = np.random.SeedSequence(self.settings.seed, spawn_key=(step, view))
@@ -163,7 +159,7 @@ class Trainer:
         if self.fabric.world_size > 1:
             return torch.get_num_threads()
         rows = torch.arange(min(_process.SAMPLES, len(self.dataset.train)))
-        x = self._augmentable(self.dataset.train.x[rows])
+        x = self.network.encoder.inputs.scale(self.dataset.train.x[rows].to(self.fabric.device))
         views = self._view(x, 0, 0, len(x)).to(self.fabric.device)
         return _process.best_threads(self.network, views)
 
