@@ -33,12 +33,7 @@ from cclk.training.settings import Settings, load, parse
 from cclk.training.trainer import Trainer
 
 Array = npt.NDArray[Any]
-_METHODS = {
-    "fair": "fair-cclk",
-    "weaksup": "weaksup-cclk",
-    "hardneg": "hardneg-cclk",
-    "infonce": "infonce",
-}
+_METHODS = ("fair", "weaksup", "hardneg", "infonce")
 _DEFAULTS = Settings()
 
 
@@ -218,40 +213,32 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def _method(self, conditional: bool, sensitive: bool) -> str:
-        if self.method == "auto":
-            return ("fair-cclk" if sensitive else "weaksup-cclk") if conditional else "infonce"
-        if self.method not in _METHODS:
-            raise SettingsError(f"method is {self.method!r}: choose auto, {', '.join(_METHODS)}")
-        if self.method in ("fair", "weaksup") and not conditional:
+        method = self.method
+        if method == "auto":
+            method = ("fair" if sensitive else "weaksup") if conditional else "infonce"
+        if method not in _METHODS:
+            raise SettingsError(f"method is {method!r}: choose auto, {', '.join(_METHODS)}")
+        if method in ("fair", "weaksup") and not conditional:
             raise SettingsError(
-                f"method is {self.method!r}: fit needs sensitive_features (to ignore) or condition"
+                f"method is {method!r}: fit needs sensitive_features (to ignore) or condition"
                 " (to use)"
             )
-        return _METHODS[self.method]
+        return method if method == "infonce" else f"{method}-cclk"
 
     def _settings(self, method: str, x: Tensor) -> Settings:
         augmentation = self.augmentation
         if augmentation == "auto":
             augmentation = "digits" if x.dtype == torch.uint8 else "vectors"
-        return load(
-            overrides={
-                "method": method,
-                "kernel": self.kernel,
-                "encoder": self.encoder,
-                "encoder_options": dict(self.encoder_options or {}),
-                "augmentation": augmentation,
-                "steps": self.steps,
-                "batch_size": min(self.batch_size, len(x)),
-                "lr": self.lr,
-                "weight_decay": self.weight_decay,
-                "optimizer": "adamw",
-                "temperature": self.temperature,
-                "weights": self.weights,
-                "neighbors": self.neighbors,
-                "sampler": self.sampler,
-                "seed": self.random_state,
-            }
-        )
+        same = "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
+        overrides = {name: getattr(self, name) for name in same.split()} | {
+            "method": method,
+            "optimizer": "adamw",
+            "augmentation": augmentation,
+            "encoder_options": dict(self.encoder_options or {}),
+            "batch_size": min(self.batch_size, len(x)),
+            "seed": self.random_state,
+        }
+        return load(overrides=overrides)
 
     def _samples(self, X: Any, reset: bool, keep: bool = False) -> Tensor:  # noqa: N803
         """Check X and return it as a tensor: images as uint8, tables as float32, or in their own

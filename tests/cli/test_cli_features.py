@@ -157,7 +157,7 @@ def test_options_reach_the_encoder(tmp_path: Path, capsys: pytest.CaptureFixture
             )
             for name in ("colordigits", "colormnist", "cub", "ut-zappos")
         ),
-        ([SAMPLE, "--encoder", "resnet18"], "cclk: the encoder resnet18 has no weights of its own"),
+        ([SAMPLE, "--encoder", "resnet18"], "cclk: the encoder resnet18 has no pretrained weights"),
         (["colordigit"], "cclk: there is no dataset 'colordigit'"),
         (
             [SAMPLE, "--encoder-options", "width"],
@@ -171,9 +171,12 @@ def test_options_reach_the_encoder(tmp_path: Path, capsys: pytest.CaptureFixture
             [SAMPLE, "--dataset-options", "3"],
             "cclk: --dataset-options is '3': write it as { name = value }",
         ),
-        ([SAMPLE, "--dataset-options", "{ holdout = 3 }"], "cclk: holdout is no option here"),
+        (
+            [SAMPLE, "--dataset-options", "{ holdout = 3 }"],
+            "cclk: features are extracted for all samples",
+        ),
         ([SAMPLE, "--encoder", "torch.nn:Flatten", "--batch-size", "0"], "cclk: batch_size is 0"),
-        ([SAMPLE, "--encoder", "nowhere.onnx"], "cclk: there is no file nowhere.onnx"),
+        ([SAMPLE, "--encoder", "nowhere.onnx"], "cclk: nowhere.onnx does not exist"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(

@@ -160,7 +160,7 @@ def test_an_import_path_is_an_encoder() -> None:
             {},
             (
                 "must return features (b, width), but for a batch of shape (2, 3, 32, 32) this one"
-                " returns (2, 4, 30, 30)"
+                " returns torch.Size([2, 4, 30, 30])"
             ),
         ),
         ("shop:Pair", {}, "for a batch of shape (2, 3, 32, 32) this one returns tuple"),

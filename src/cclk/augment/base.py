@@ -48,14 +48,6 @@ class Augmentation(ABC):
         """Return the views of rows first.. of a batch of `total`, drawing numbers for all rows."""
 
 
-def uniform(
-    rows: int, generator: torch.Generator, first: int, count: int, total: int, device: torch.device
-) -> Tensor:
-    """Draw uniform numbers (rows, total) in 0..1 and return `count` columns from `first`."""
-    draws = torch.rand(rows, total, generator=generator, device=generator.device)
-    return draws[:, first : first + count].to(device)
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and value < float("inf")
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cclk.augment import color, geometry
-from cclk.augment.base import Augmentation, check_number, check_range, uniform
+from cclk.augment.base import Augmentation, check_number, check_range
 from cclk.augment.blur import gaussian_blur
 from cclk.errors import DataError, SettingsError
 
@@ -82,7 +82,8 @@ class Images(Augmentation):
                 f"the images have {channels} channels, but saturation, hue and gray need 3: set"
                 " these to 0"
             )
-        draws = uniform(_DRAWS, generator, first, count, total, batch.device)
+        draws = torch.rand(_DRAWS, total, generator=generator, device=generator.device)
+        draws = draws[:, first : first + count].to(batch.device)
         order = torch.randperm(4, generator=generator, device=generator.device).tolist()
         box = self._boxes(draws, height, width)
         views = torch.empty(count, channels, self.size, self.size, device=batch.device)
@@ -90,9 +91,8 @@ class Images(Augmentation):
         parts = math.ceil(count * largest / _PART) if batch.device.type == "cpu" else 1
         for index in range(parts):
             rows = slice(count * index // parts, count * (index + 1) // parts)
-            views[rows] = self._view(
-                batch[rows], None if box is None else box[:, rows], draws[:, rows], order
-            )
+            part = None if box is None else box[:, rows]
+            views[rows] = self._view(batch[rows], part, draws[:, rows], order)
         return views
 
     def _boxes(self, draws: Tensor, height: int, width: int) -> Tensor | None:

@@ -14,14 +14,7 @@ from cclk.models import InputTransform
 def clip_extractor(
     source: str, size: int | None, mean: Sequence[float] | None, std: Sequence[float] | None
 ) -> Extractor:
-    """Return the extractor of an open_clip model.
-
-    Args:
-        source: "open_clip:MODEL/WEIGHTS".
-        size: pixels per side to resize images to; None: the model's.
-        mean: mean of the pixels per channel; None: the model's.
-        std: standard deviation of the pixels per channel; None: the model's.
-    """
+    """Return the extractor of "open_clip:MODEL/WEIGHTS"; see `build_extractor`."""
     name, _, weights = source.removeprefix("open_clip:").partition("/")
     if not name or not weights:
         raise FeatureError(

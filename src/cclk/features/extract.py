@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,8 +21,6 @@ from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError, FeatureError
 from cclk.features.extractor import Extractor
 from cclk.files import replace_file
-
-SPLITS = ("train", "validation", "test")
 
 
 def load_all_rows(
@@ -49,7 +47,6 @@ def extract(
     out: Path,
     *,
     batch_size: int = 64,
-    splits: Sequence[str] = SPLITS,
     quiet: bool = False,
 ) -> Path:
     """Write the features of every image to a file, in order, and return its path.
@@ -61,25 +58,19 @@ def extract(
         extractor: their encoder.
         out: the .npz file to write.
         batch_size: number of images per batch.
-        splits: the splits to extract.
         quiet: show no progress.
     """
     if batch_size < 1:
         raise FeatureError(f"batch_size is {batch_size}: it must be at least 1")
     if out.suffix != ".npz":
         raise FeatureError(f"out is {out}: it must be an .npz file")
-    for name in splits:
-        if name not in SPLITS:
-            raise FeatureError(f"there is no split {name!r}: choose {', '.join(SPLITS)}")
     if dataset.train.x.ndim != 4:
         raise FeatureError(
             f"{dataset.name} contains vectors, but features are extracted from images"
         )
     out.parent.mkdir(parents=True, exist_ok=True)
-    selected = {
-        name: split for name in SPLITS if name in splits and len(split := getattr(dataset, name))
-    }
-    ids = _ids(dataset, selected)
+    splits = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
+    ids = _ids(splits)
     metadata = {
         "dataset": dataset.name,
         "encoder": extractor.name,
@@ -88,7 +79,7 @@ def extract(
     }
     # A temporary file has no name, so nothing is left behind after a failure.
     with tempfile.TemporaryFile(dir=out.parent) as raw:
-        features = _fill(raw, extractor, selected, ids, batch_size, quiet)
+        features = _fill(raw, extractor, splits.values(), ids, batch_size, quiet)
 
         def write(draft: Path) -> None:
             with draft.open("wb") as stream:
@@ -103,17 +94,21 @@ def extract(
 def _fill(
     raw: IO[bytes],
     extractor: Extractor,
-    splits: Mapping[str, Split],
+    splits: Iterable[Split],
     ids: npt.NDArray[np.str_],
     batch_size: int,
     quiet: bool,
 ) -> npt.NDArray[np.float32]:
     """Extract the features into a memory-mapped file."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
     features: npt.NDArray[np.float32] | None = None
     done = 0
-    with _progress(quiet) as progress:
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         task = progress.add_task(f"{extractor.name} features", total=len(ids))
-        for split in splits.values():
+        for split in splits:
             for start in range(0, len(split), batch_size):
                 batch = extractor(split.x[start : start + batch_size])
                 if features is None:
@@ -129,22 +124,22 @@ def _fill(
                 done += len(batch)
                 progress.advance(task, len(batch))
     if features is None:
-        raise FeatureError("there are no images in these splits")
+        raise FeatureError("the dataset contains no images")
     return features
 
 
-def _ids(dataset: Dataset, splits: Mapping[str, Split]) -> npt.NDArray[np.str_]:
-    """Return one text per row: its position in its split, or the path of its file relative to
-    the common folder of the dataset's files.
+def _ids(splits: Mapping[str, Split]) -> npt.NDArray[np.str_]:
+    """Return the id of each row: its position in its split, or the path of its file below the
+    common folder of all files.
     """
     folders = {
         os.path.dirname(path)  # noqa: PTH120 (fast, for millions of paths)
-        for split in (dataset.train, dataset.validation, dataset.test)
+        for split in splits.values()
         if isinstance(split.x, StreamedImages)
         for path in split.x.paths
     }
     root = os.path.commonpath(folders) if folders else ""
-    parts = [np.empty(0, np.str_)]
+    parts = []
     for name, split in splits.items():
         if isinstance(split.x, StreamedImages):
             paths = [Path(os.path.relpath(path, root)).as_posix() for path in split.x.paths]
@@ -152,19 +147,3 @@ def _ids(dataset: Dataset, splits: Mapping[str, Split]) -> npt.NDArray[np.str_]:
         else:
             parts.append(row_ids(name, len(split)))
     return np.concatenate(parts)
-
-
-def _progress(quiet: bool) -> Any:
-    from rich import progress
-    from rich.console import Console
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(bar_width=24),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True, quiet=quiet),
-        disable=quiet,
-    )

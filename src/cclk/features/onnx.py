@@ -24,15 +24,10 @@ def onnx_extractor(
     mean: Sequence[float] | None,
     std: Sequence[float] | None,
 ) -> Extractor:
-    """Return the extractor of an ONNX file.
+    """Return the extractor of an ONNX file; see `build_extractor`.
 
-    Args:
-        source: path of a file whose network takes float images (b, 1 or 3, h, w) and whose first
-            output is (b, width) or (b, width, 1, 1).
-        pixels: height and width of the images.
-        size: pixels per side to resize images to; None: the network's, else `pixels`.
-        mean: mean of the pixels per channel; None: ImageNet's.
-        std: standard deviation of the pixels per channel; None: ImageNet's.
+    The network takes float images (b, 1 or 3, h, w); its first output is (b, width) or (b, width,
+    1, 1).
     """
     path = Path(source).expanduser()
     session = _session(path)
@@ -62,9 +57,8 @@ def onnx_extractor(
     transform = InputTransform(shape[1], mean, std, size=size)
     output = session.get_outputs()[0].name
 
-    def run(images: Tensor) -> Tensor:
+    def run(images: Tensor, rows: int) -> Tensor:
         # A network with a fixed batch size gets full batches, padded with zeros.
-        rows = shape[0] if isinstance(shape[0], int) else len(images)
         batch = np.zeros((rows, *images.shape[1:]), np.float32)
         batch[: len(images)] = images.numpy()
         try:
@@ -78,8 +72,8 @@ def onnx_extractor(
         return features[: len(images)]
 
     def encode(images: Tensor) -> Tensor:
-        step = shape[0] if isinstance(shape[0], int) else len(images)
-        return torch.cat([run(part) for part in torch.split(transform(images), step)])
+        rows = shape[0] if isinstance(shape[0], int) else len(images)
+        return torch.cat([run(part, rows) for part in torch.split(transform(images), rows)])
 
     return Extractor(source, encode, {"size": size, "mean": list(mean), "std": list(std)})
 
@@ -88,7 +82,7 @@ def _session(path: Path) -> Any:
     with needed_for("running .onnx files", "features"):
         import onnxruntime  # type: ignore[import-untyped]
     if not path.is_file():
-        raise FeatureError(f"there is no file {path}: pass the path of an .onnx file")
+        raise FeatureError(f"{path} does not exist: pass the path of an .onnx file")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3

@@ -130,19 +130,15 @@ def _encoder_of_run(path: Path) -> tuple[str, dict[str, Any]]:
 def _network_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Select the weights of the network from those of a run, an `Encoder`, or a network."""
     for prefix in ("encoder.network.", "network."):
-        selected = {
-            key.removeprefix(prefix): value
-            for key, value in tensors.items()
-            if key.startswith(prefix)
-        }
-        if selected:
-            return selected
+        keys = [key for key in tensors if key.startswith(prefix)]
+        if keys:
+            return {key.removeprefix(prefix): tensors[key] for key in keys}
     return tensors
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_file():
-        raise FeatureError(f"there is no file {path}: pass a .safetensors file of weights")
+        raise FeatureError(f"{path} does not exist: pass a .safetensors file of weights")
     try:
         return read_tensors(path)
     except OSError as error:

@@ -70,6 +70,6 @@ class Encoder(nn.Module):
             result = getattr(features, "shape", type(features).__name__)
             raise SettingsError(
                 f"an encoder must return features (b, width), but for a batch of shape {shape} this"
-                f" one returns {result if isinstance(result, str) else tuple(result)}"
+                f" one returns {result}"
             )
         return features.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from cclk.errors import SettingsError
+from cclk.models.mlp import hidden_layer
 
 HEADS = ("linear-bn", "mlp", "linear", "none")
 
@@ -34,17 +35,12 @@ def build_head(name: str, width: int, out: int = 128) -> nn.Module:
         raise SettingsError(f"out is {out}: a projection has at least 1 dimension")
     match name:
         case "linear-bn":
-            # A bias before a batch norm has no effect.
-            return nn.Sequential(
-                nn.Linear(width, width, bias=False), nn.BatchNorm1d(width), nn.ReLU(inplace=True),
-                nn.Linear(width, out, bias=False), nn.BatchNorm1d(out, affine=False),
-            )  # fmt: skip
+            hidden = hidden_layer(width, width)
+            last = nn.Linear(width, out, bias=False), nn.BatchNorm1d(out, affine=False)
+            return nn.Sequential(*hidden, *last)
         case "mlp":
-            return nn.Sequential(
-                nn.Linear(width, 2048, bias=False), nn.BatchNorm1d(2048), nn.ReLU(inplace=True),
-                nn.Linear(2048, 2048, bias=False), nn.BatchNorm1d(2048), nn.ReLU(inplace=True),
-                nn.Linear(2048, out),
-            )  # fmt: skip
+            layers = (*hidden_layer(width, 2048), *hidden_layer(2048, 2048))
+            return nn.Sequential(*layers, nn.Linear(2048, out))
         case "linear":
             return nn.Sequential(nn.Linear(width, width), nn.Linear(width, out))
         case "none":

@@ -9,6 +9,12 @@ from torch import Tensor, nn
 from cclk.errors import SettingsError
 
 
+def hidden_layer(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
+    """Return linear, batch norm and ReLU; a bias before a batch norm would have no effect."""
+    linear = nn.Linear(inputs, outputs, bias=False)
+    return linear, nn.BatchNorm1d(outputs), nn.ReLU(inplace=True)
+
+
 class MLP(nn.Module):
     """Vectors (b, inputs) to (b, hidden[-1]) features: linear, batch norm and ReLU per layer.
 
@@ -24,12 +30,9 @@ class MLP(nn.Module):
                 f"hidden is {hidden}: it must be one positive width per layer, such as (256, 256)"
             )
         layers: list[nn.Module] = []
-        for before, after in zip((inputs, *hidden), hidden, strict=False):
-            layers += [
-                nn.Linear(before, after, bias=False),
-                nn.BatchNorm1d(after),
-                nn.ReLU(inplace=True),
-            ]
+        for width in hidden:
+            layers += hidden_layer(inputs, width)
+            inputs = width
         self.layers = nn.Sequential(*layers)
 
     def forward(self, vectors: Tensor) -> Tensor:

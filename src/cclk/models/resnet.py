@@ -19,41 +19,30 @@ def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.
 class _ResidualBlock(nn.Module):
     """ReLU(branch(x) + x), with a 1 x 1 convolution of x where the shapes differ."""
 
-    def __init__(self, branch: nn.Sequential, inputs: int, outputs: int, stride: int) -> None:
+    def __init__(self, inputs: int, planes: int, stride: int, bottleneck: bool) -> None:
         super().__init__()
-        self.branch = branch
-        same = stride == 1 and inputs == outputs
-        self.shortcut = (
-            nn.Identity()
-            if same
-            else nn.Sequential(_convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
-        )
+        outputs = 4 * planes if bottleneck else planes
+        convolutions = [(inputs, planes, 3, stride), (planes, planes, 3, 1)]
+        if bottleneck:
+            convolutions = [(inputs, planes, 1, 1), (planes, planes, 3, stride)]
+            convolutions.append((planes, outputs, 1, 1))
+        layers: list[nn.Module] = []
+        for shape in convolutions:
+            norm = nn.BatchNorm2d(shape[1])
+            layers += [_convolution(*shape), norm, nn.ReLU(inplace=True)]
+        self.branch = nn.Sequential(*layers[:-1])
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                _convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
+            )
         self.relu = nn.ReLU(inplace=True)
         # Initializing blocks as the identity improves training (Goyal et al. 2017).
-        last = branch[-1]
-        assert isinstance(last, nn.BatchNorm2d)
-        nn.init.zeros_(last.weight)
+        nn.init.zeros_(norm.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.relu(self.branch(x) + self.shortcut(x))
         return out
-
-
-def _basic(inputs: int, planes: int, stride: int) -> _ResidualBlock:
-    branch = nn.Sequential(
-        _convolution(inputs, planes, 3, stride), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
-        _convolution(planes, planes, 3), nn.BatchNorm2d(planes),
-    )  # fmt: skip
-    return _ResidualBlock(branch, inputs, planes, stride)
-
-
-def _bottleneck(inputs: int, planes: int, stride: int) -> _ResidualBlock:
-    branch = nn.Sequential(
-        _convolution(inputs, planes, 1), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
-        _convolution(planes, planes, 3, stride), nn.BatchNorm2d(planes), nn.ReLU(inplace=True),
-        _convolution(planes, 4 * planes, 1), nn.BatchNorm2d(4 * planes),
-    )  # fmt: skip
-    return _ResidualBlock(branch, inputs, 4 * planes, stride)
 
 
 _DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
@@ -92,7 +81,7 @@ class ResNet(nn.Module):
                 f"blocks is {blocks}: it must be four positive numbers, one per stage, such as (1,"
                 " 1, 1, 1)"
             )
-        make, expansion = (_bottleneck, 4) if depth == 50 else (_basic, 1)
+        bottleneck = depth == 50
         kernel, stride = (3, 1) if stem == "cifar" else (7, 2)
         layers: list[nn.Module] = [
             _convolution(channels, width, kernel, stride),
@@ -105,8 +94,9 @@ class ResNet(nn.Module):
         for stage, count in enumerate(blocks or _DEPTHS[depth]):
             planes = width * 2**stage
             for index in range(count):
-                layers.append(make(inputs, planes, 2 if stage > 0 and index == 0 else 1))
-                inputs = planes * expansion
+                stride = 2 if stage > 0 and index == 0 else 1
+                layers.append(_ResidualBlock(inputs, planes, stride, bottleneck))
+                inputs = 4 * planes if bottleneck else planes
         self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
