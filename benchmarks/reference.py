@@ -16,7 +16,7 @@ import cclk
 from cclk import kernels, losses
 from cclk.cli.main import COMMANDS, build_app
 from cclk.files import replace_text
-from cclk.training.settings import choices, places
+from cclk.training.settings import choices, setting_fields
 from cclk.training.trained import TrainedEncoder
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -80,9 +80,9 @@ def _commands() -> Iterable[str]:
 
 def _settings() -> Iterable[str]:
     sections: dict[str, list[str]] = {}
-    for name, section, field in places():
+    for name, section, field in setting_fields():
         default = "" if field.default in (None, {}) else f"`{field.default}`"
-        words = ", ".join(f"`{word}`" for word in choices(field.annotation))
+        words = ", ".join(f"`{word}`" for word in choices(field))
         description = f"{field.description} ({words})" if words else field.description
         sections.setdefault(section, []).append(
             f"| `{name.replace('_', '-')}` | {default} | {description} |"

@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,14 @@ from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkWarning, DataError, SettingsError
 from cclk.files import read_tensors, write_tensors
+from cclk.training import methods
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings, load, parse
 from cclk.training.trainer import Trainer
 
 Array = npt.NDArray[Any]
-_METHODS = ("fair", "weaksup", "hardneg", "infonce")
 _DEFAULTS = Settings()
+_SHORT = {"fair": "fair-cclk", "weaksup": "weaksup-cclk", "hardneg": "hardneg-cclk"}
 
 
 class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,10 +43,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     (`condition`).
 
     Args:
-        method: "fair", "weaksup", "hardneg" or "infonce"; "auto" is "fair" with sensitive features,
-            "weaksup" with a condition, else "infonce".
-        kernel: similarity of conditions: "rbf", "laplacian", "linear", "cosine", "polynomial" or
-            "delta"; "auto" follows the kind of each column.
+        method: "fair", "weaksup", "hardneg", "infonce", or any other method of `cclk train`; "auto"
+            is "fair" with sensitive features, "weaksup" with a condition, else "infonce".
+        kernel: a kernel of `cclk train`; "auto" selects one by the kind of each column.
         encoder: "mlp" for tables; "lenet5", "resnet18", ... for images, or an import path
             "package.module:factory". See `cclk.models.build_encoder`.
         encoder_options: options of the encoder, such as {"hidden": [128, 64]}.
@@ -79,7 +79,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __init__(
         self,
-        method: Literal["auto", "fair", "weaksup", "hardneg", "infonce"] = "auto",
+        method: str = "auto",
         kernel: str = _DEFAULTS.loss.kernel,
         encoder: str = "mlp",  # X is a table in most pipelines
         *,
@@ -213,17 +213,15 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def _method(self, conditional: bool, sensitive: bool) -> str:
-        method = self.method
-        if method == "auto":
-            method = ("fair" if sensitive else "weaksup") if conditional else "infonce"
-        if method not in _METHODS:
-            raise SettingsError(f"method is {method!r}: choose auto, {', '.join(_METHODS)}")
-        if method in ("fair", "weaksup") and not conditional:
+        if self.method == "auto":
+            return ("fair-cclk" if sensitive else "weaksup-cclk") if conditional else "infonce"
+        method = _SHORT.get(self.method, self.method)
+        if methods.find(method).needs_condition and not conditional:
             raise SettingsError(
-                f"method is {method!r}: fit needs sensitive_features (to ignore) or condition"
+                f"method is {self.method!r}: fit needs sensitive_features (to ignore) or condition"
                 " (to use)"
             )
-        return method if method == "infonce" else f"{method}-cclk"
+        return method
 
     def _settings(self, method: str, x: Tensor) -> Settings:
         augmentation = self.augmentation

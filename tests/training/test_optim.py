@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from cclk.training.optim import LARS, OPTIMIZERS, build_optimizer, learning_rate
+from cclk.errors import SettingsError
+from cclk.registry import OPTIMIZERS
+from cclk.training.optim import LARS, build_optimizer, learning_rate
 
 
 def network() -> nn.Module:
@@ -96,7 +98,7 @@ def test_lars_skips_what_has_no_gradient_and_takes_a_closure() -> None:
     assert torch.equal(idle.detach(), torch.ones(2, 2))
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", tuple(OPTIMIZERS))
 def test_every_optimizer_learns_and_continues_bit_for_bit(name: str) -> None:
     module = network()
     optimizer = build_optimizer(name, module, lr=0.05, weight_decay=1e-4)
@@ -123,7 +125,7 @@ def test_every_optimizer_learns_and_continues_bit_for_bit(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", tuple(OPTIMIZERS))
 def test_biases_and_norm_layers_are_not_decayed(name: str) -> None:
     module = network()
     before = copy.deepcopy(module)
@@ -140,16 +142,30 @@ def test_biases_and_norm_layers_are_not_decayed(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lamb", {"lr": 1.0}, "unknown optimizer 'lamb': choose one of lars, adam, adamw, sgd"),
-        ("adam", {"lr": -1.0}, "lr is -1.0: a learning rate is 0 or more"),
+        ("lamb", {"lr": 1.0}, "there is no optimizer 'lamb': choose adam, adamw, sgd, lars, or"),
+        ("adam", {"lr": -1.0}, "lr is -1.0: it must be at least 0"),
         ("adam", {"lr": float("nan")}, "lr is nan"),
-        ("adam", {"lr": 1.0, "weight_decay": -1.0}, "weight_decay is -1.0: it is 0 or more"),
-        ("sgd", {"lr": 1.0, "momentum": 1.0}, "momentum is 1.0: it is at least 0 and less than 1"),
+        ("adam", {"lr": 1.0, "weight_decay": -1.0}, "weight_decay is -1.0: it must be at least 0"),
+        (
+            "sgd",
+            {"lr": 1.0, "momentum": 1.0},
+            "momentum is 1.0: it must be at least 0 and less than 1",
+        ),
     ],
 )
 def test_mistakes_are_named(name: str, options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(SettingsError, match=message):
         build_optimizer(name, network(), **options)
+
+
+def test_an_import_path_is_an_optimizer() -> None:
+    optimizer = build_optimizer("torch.optim:NAdam", network(), lr=0.1, weight_decay=0.5)
+    assert isinstance(optimizer, torch.optim.NAdam)
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.5, 0.0]
+    with pytest.raises(
+        SettingsError, match=r"'torch.nn:Identity' is a Identity: it must be a torch"
+    ):
+        build_optimizer("torch.nn:Identity", network(), lr=0.1)
 
 
 def test_there_must_be_something_to_train() -> None:

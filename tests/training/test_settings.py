@@ -9,7 +9,8 @@ import pytest
 
 from cclk import augment
 from cclk.errors import SettingsError
-from cclk.training.settings import METHODS, load, places, presets
+from cclk.registry import METHODS
+from cclk.training.settings import load, presets, setting_fields
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,9 +87,9 @@ def test_overrides_by_name(tmp_path: Path) -> None:
 
 
 def test_setting_names_are_unique() -> None:
-    names = [name for name, _, _ in places()]
+    names = [name for name, _, _ in setting_fields()]
     assert len(names) == len(set(names))
-    assert all(field.description for _, _, field in places())
+    assert all(field.description for _, _, field in setting_fields())
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_setting_names_are_unique() -> None:
         (
             "[loss]\nkernel = 'gaussian'",
             {},
-            r"loss.kernel: input should be .*, not 'gaussian' \(did you mean 'rbf'\?\)",
+            r"loss.kernel: there is no kernel 'gaussian' \(did you mean 'rbf'\?\): choose auto, rbf",
         ),
         (
             "[loss]\ntemperature = -1",
@@ -120,8 +121,20 @@ def test_setting_names_are_unique() -> None:
             "loss.temperature: input should be greater than 0, not -1",
         ),
         ("[loss]\ntemperature = 'warm'", {}, "loss.temperature: input should be a valid number"),
-        ("method = 'simclr'", {}, "method: input should be 'infonce'"),
-        ("[train]\nsteps = 3\nepochs = 2", {}, "train: give epochs or steps, not both"),
+        (
+            "method = 'simclr'",
+            {},
+            r"method: there is no method 'simclr' \(did you mean 'infonce'\?\): choose infonce, .*, or"
+            " an import path package.module:thing$",
+        ),
+        ("method = 3", {}, "method: input should be a valid string, not 3"),
+        ("[data]\ndataset = 'minst'", {}, r"data.dataset: there is no dataset 'minst': .*\.csv"),
+        (
+            "[model]\nhead = 'lin'",
+            {},
+            r"model.head: there is no head 'lin' \(did you mean 'linear'",
+        ),
+        ("[train]\nsteps = 3\nepochs = 2", {}, "train: set epochs or steps, not both"),
         ("[loss", {}, "not valid TOML"),
         ("train = 5", {"batch_size": "4"}, "train is 5: it must be a section"),
         ("", {"ridg": "1"}, "there is no setting 'ridg' .*did you mean 'ridge'"),

@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 from cyclopts import Group, Parameter, UnknownOptionError
 from cyclopts.help import DefaultFormatter, HelpPanel
 
-from cclk.training.settings import RENAMED, choices, places
-from cclk.training.suggestions import similar
+from cclk.suggestions import similar
+from cclk.training.settings import RENAMED, choices, setting_fields
 
 MAIN = Group("Most used", sort_key=2)
 COMMON = (
@@ -81,25 +81,23 @@ def _with_all_settings(cls: type[T]) -> type[T]:
     """Give a class a field for each setting, as text: `cclk.training.settings` reads and checks
     it, as it does a TOML file.
     """
-    sections = dict.fromkeys(section for _, section, _ in places())
+    sections = dict.fromkeys(section for _, section, _ in setting_fields())
     groups = {
         section: Group(
             f"Settings \\[{section}]" if section else "Settings",
-            sort_key=3 + place,
+            sort_key=3 + number,
             help_formatter=_Section(),
         )
-        for place, section in enumerate(sections)
+        for number, section in enumerate(sections)
     }
     fields = []
-    for name, section, field in places():
-        words = choices(field.annotation)
+    for name, section, field in setting_fields():
+        names, kinds = choices(field), [_METAVARS[kind] for kind in _kinds(field.annotation)]
+        if names and str not in _kinds(field.annotation):
+            kinds.append("CHOICE")
         parameter = Parameter(
-            help=(
-                f"{field.description} [choices: {', '.join(words)}]" if words else field.description
-            ),
-            metavar="|".join(
-                [*map(_METAVARS.__getitem__, _kinds(field.annotation)), *["CHOICE"][: len(words)]]
-            ),
+            help=(field.description or "") + (f" [choices: {', '.join(names)}]" if names else ""),
+            metavar="|".join(kinds),
             group=[MAIN, groups[section]] if name in COMMON else groups[section],
             show_default=str(field.default) if field.default not in (None, {}) else False,
         )
@@ -126,13 +124,15 @@ class SettingOptions:
 
     def given(self) -> dict[str, str]:
         return {
-            name: value for name, _, _ in places() if (value := getattr(self, name)) is not None
+            name: value
+            for name, _, _ in setting_fields()
+            if (value := getattr(self, name)) is not None
         }
 
 
 def with_current_names(arguments: list[str]) -> list[str]:
     """Replace `--loss.ridge` by `--ridge`, and options by their current names."""
-    known = {f"--{section}.{name}": f"--{name}" for name, section, _ in places() if section}
+    known = {f"--{section}.{name}": f"--{name}" for name, section, _ in setting_fields() if section}
     known |= {f"--{old}": f"--{new}" for old, new in RENAMED.items()}
 
     def current(option: re.Match[str]) -> str:

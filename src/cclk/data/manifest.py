@@ -33,11 +33,11 @@ from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.data.streamed import StreamedImages
 from cclk.data.table_file import Doubles, Strings, TableFile
 from cclk.errors import DataError, warn
+from cclk.registry import KERNELS
 
 Missing = Literal["error", "drop", "impute"]
 Mask = npt.NDArray[np.bool_]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-KERNELS = ("rbf", "laplacian", "linear", "cosine", "polynomial", "delta")
 _PARTS = ("train", "validation", "test")
 
 
@@ -233,13 +233,13 @@ def _some(names: Sequence[str], most: int = 4) -> str:
 
 def _read_condition(table: TableFile, text: str) -> _ConditionColumn:
     pattern, _, how = text.partition(":") if text not in table.names else (text, "", "")
-    if how and how not in (*KINDS, *KERNELS):
+    if how and how not in KINDS and not KERNELS.accepts(how):
         raise DataError(
             f"condition {text!r}: {how!r} is neither a kind ({', '.join(KINDS)}) nor a kernel"
             f" ({', '.join(KERNELS)})"
         )
     names = table.matching(pattern, "a condition")
-    kernel = how if how in KERNELS else ""
+    kernel = how if how not in KINDS else ""
     kind: Kind | None = how if how in KINDS else "categorical" if kernel == "delta" else None
     if len(names) > 1 or table.is_list(names[0]):
         return _read_several(table, pattern, names, kind, kernel)

@@ -1,4 +1,4 @@
-"""A sweep: every method over values of one of its settings, on one plane of accuracy and leakage."""
+"""A sweep: methods over values of one of their settings, by accuracy and leakage."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from cclk.errors import SettingsError
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
 from cclk.experiments.registry.recipes import LEAKS
 from cclk.experiments.results import ExperimentResult, key_of
-from cclk.training.settings import METHODS, Section, Settings, load
-from cclk.training.suggestions import suggestion
+from cclk.registry import METHODS
+from cclk.training import methods
+from cclk.training.settings import Section, Settings, load
 
 DEFAULT = (
     "fair-cclk:neighbors=1.5,3,12,48,192",
@@ -38,23 +39,23 @@ class Knob:
         >>> Knob.read("fair-cclk:neighbors=1.5,3")
         Knob(method='fair-cclk', setting='neighbors', values=(1.5, 3))
         """
-        method, _, rest = text.partition(":")
-        setting, _, listed = rest.partition("=")
+        path, _, listed = text.partition("=")
+        method, _, setting = path.rpartition(":")  # an import path has a colon, too
         try:
             found = tomllib.loads(f"values = [{listed}]")["values"]
         except tomllib.TOMLDecodeError:
             found = []
         if (
-            method not in METHODS
+            not method
             or not setting
             or not found
             or not all(isinstance(value, int | float) for value in found)
         ):
-            meant = suggestion(method, METHODS) if method not in METHODS else ""
             raise SettingsError(
                 f"--over {text!r} is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as"
-                f" {DEFAULT[0]}{meant}"
+                f" {DEFAULT[0]}"
             )
+        METHODS.check(method)
         return cls(method, setting, tuple(found))
 
 
@@ -97,10 +98,9 @@ def extends(plan: Plan, before: ExperimentResult) -> bool:
 
 def _suited(common: Overrides, method: str) -> Overrides:
     """Batches of like conditions are a part of the kernel methods; the others have their own."""
+    kernel = methods.find(method).takes("kernel")
     return {
-        name: value
-        for name, value in common.items()
-        if method.endswith("cclk") or name not in ("sampler", "group")
+        name: value for name, value in common.items() if kernel or name not in ("sampler", "group")
     }
 
 

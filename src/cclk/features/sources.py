@@ -15,7 +15,8 @@ from cclk.features.clip import clip_extractor
 from cclk.features.extractor import Extractor, first_line
 from cclk.features.onnx import onnx_extractor
 from cclk.files import read_tensors
-from cclk.models import ENCODERS, InputTransform, build_encoder
+from cclk.models import InputTransform, build_encoder
+from cclk.registry import ENCODERS
 
 _MOBILENET_SIZE = 128
 """Pixels per side to which smaller images are enlarged for mobilenetv2."""

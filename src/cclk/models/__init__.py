@@ -7,8 +7,8 @@
 """
 
 from cclk.models.encoder import Encoder
-from cclk.models.factory import ENCODERS, build_encoder
-from cclk.models.heads import HEADS, build_head
+from cclk.models.factory import build_encoder
+from cclk.models.heads import build_head
 from cclk.models.inputs import InputTransform
 
-__all__ = ["ENCODERS", "HEADS", "Encoder", "InputTransform", "build_encoder", "build_head"]
+__all__ = ["Encoder", "InputTransform", "build_encoder", "build_head"]

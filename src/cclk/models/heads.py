@@ -6,43 +6,52 @@ from torch import nn
 
 from cclk.errors import SettingsError
 from cclk.models.mlp import hidden_layer
-
-HEADS = ("linear-bn", "mlp", "linear", "none")
+from cclk.registry import HEADS
 
 
 def build_head(name: str, width: int, out: int = 128) -> nn.Module:
     """Build a projection head.
 
+    - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters; the
+      authors' release.
+    - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's
+      2048-2048-128).
+    - "linear": two linear layers without an activation (as the paper describes it for ColorMNIST).
+    - "none": the features themselves; `out` is ignored.
+    - "package.module:factory": a function or class that returns an `nn.Module`. It is called with
+      `width` and `out` if it has parameters of these names.
+
     Args:
-        name: one of
+        name: Name or import path of the head.
+        width: Number of features of the encoder.
+        out: Number of dimensions of the projection.
 
-            - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters,
-              as in the authors' release.
-            - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's
-              2048-2048-128).
-            - "linear": two linear layers without a nonlinearity (the paper's head for ColorMNIST).
-            - "none": the identity; `out` is ignored.
-        width: number of features of the encoder.
-        out: dimension of the projection.
-
-    >>> build_head("linear", width=84)
-    Sequential(
-      (0): Linear(in_features=84, out_features=84, bias=True)
-      (1): Linear(in_features=84, out_features=128, bias=True)
-    )
+    Example:
+        >>> build_head("linear", width=84)
+        Sequential(
+          (0): Linear(in_features=84, out_features=84, bias=True)
+          (1): Linear(in_features=84, out_features=128, bias=True)
+        )
     """
     if out < 1:
         raise SettingsError(f"out is {out}: a projection has at least 1 dimension")
-    match name:
-        case "linear-bn":
-            hidden = hidden_layer(width, width)
-            last = nn.Linear(width, out, bias=False), nn.BatchNorm1d(out, affine=False)
-            return nn.Sequential(*hidden, *last)
-        case "mlp":
-            layers = (*hidden_layer(width, 2048), *hidden_layer(2048, 2048))
-            return nn.Sequential(*layers, nn.Linear(2048, out))
-        case "linear":
-            return nn.Sequential(nn.Linear(width, width), nn.Linear(width, out))
-        case "none":
-            return nn.Identity()
-    raise SettingsError(f"unknown head {name!r}: choose one of {', '.join(HEADS)}")
+    head = HEADS.create(name, {"width": width, "out": out})
+    if not isinstance(head, nn.Module):
+        raise SettingsError(
+            f"the head {name!r} is a {type(head).__name__}: it must be a torch.nn.Module"
+        )
+    return head
+
+
+def linear_bn(width: int, out: int) -> nn.Module:
+    last = nn.Linear(width, out, bias=False), nn.BatchNorm1d(out, affine=False)
+    return nn.Sequential(*hidden_layer(width, width), *last)
+
+
+def mlp(width: int, out: int) -> nn.Module:
+    layers = (*hidden_layer(width, 2048), *hidden_layer(2048, 2048))
+    return nn.Sequential(*layers, nn.Linear(2048, out))
+
+
+def linear(width: int, out: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(width, width), nn.Linear(width, out))

@@ -1,96 +1,190 @@
-"""From settings and data to what a method needs: its loss, its batches, and the condition as the
-loss sees it.
-"""
+"""Training methods: from settings and data to a loss, its batches and its condition."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 import cclk
-from cclk import kernels
 from cclk.columns import Column
 from cclk.condition import Condition, placed
 from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
-from cclk.losses.base import ContrastiveLoss
+from cclk.kernels import Kernel
+from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
+
+__all__ = ["Method", "MethodSpec", "build", "find", "fitting_batch"]
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A training method, as settings select it by name or import path.
+
+    Args:
+        loss: Class or function that returns the loss, a module called as `loss(x, y, condition)`.
+            It is called with those of the settings `temperature`, `views`, `symmetric`, `ridge`,
+            `solver`, `weights`, `beta` and `tau_plus` that its signature has, with the fitted
+            `kernel` and with `gather_distributed=True` likewise. A loss that has no
+            `gather_distributed` sees the rows of its own process only.
+        conditions_on: What the loss gets as condition: the "condition" of the data, its k-means
+            "clusters", or None, if it conditions on the "embedding" or on "nothing". A kernel for
+            the "embedding" is built, but not fitted.
+        batches: How batches are drawn with `sampler = "auto"`: "uniform"; "fair", each from one
+            cluster; or "weaksup", groups of rows of the same cluster.
+
+    Example:
+        >>> spec = MethodSpec(cclk.FairCCLK)
+        >>> spec.needs_condition, spec.takes("kernel"), spec.takes("beta")
+        (True, True, False)
+    """
+
+    loss: Callable[..., nn.Module]
+    conditions_on: Literal["condition", "clusters", "embedding", "nothing"] = "condition"
+    batches: Literal["uniform", "fair", "weaksup"] = "uniform"
+
+    @property
+    def needs_condition(self) -> bool:
+        """Whether the data must have a condition."""
+        return self.conditions_on in ("condition", "clusters") or self.batches != "uniform"
+
+    def takes(self, argument: str) -> bool:
+        """Return whether the loss is built with an argument.
+
+        Args:
+            argument: Name of the argument, such as "kernel" or "ridge".
+        """
+        return argument in inspect.signature(self.loss).parameters
+
+
+INFONCE = MethodSpec(cclk.InfoNCE, "nothing")
+WEAKSUP_INFONCE = MethodSpec(cclk.WeaklySupInfoNCE, "clusters", "weaksup")
+WEAKSUP_CCLK = MethodSpec(cclk.WeaklySupCCLK)
+FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair")
+FAIR_CCLK = MethodSpec(cclk.FairCCLK)
+HARDNEG_INFONCE = MethodSpec(cclk.HardNegInfoNCE, "nothing")
+HARDNEG_CCLK = MethodSpec(cclk.HardNegCCLK, "embedding")
+
+
+def find(name: str) -> MethodSpec:
+    """Return the specification of a method.
+
+    Args:
+        name: Name or import path of the method.
+    """
+    spec = METHODS[name]
+    if not isinstance(spec, MethodSpec):
+        raise SettingsError(
+            f"the method {name!r} is a {type(spec).__name__}: it must be a"
+            " cclk.training.methods.MethodSpec"
+        )
+    return spec
 
 
 @dataclass(frozen=True)
 class Method:
-    """A loss, and what it is given beside the embeddings."""
+    """A loss and its inputs beside the embeddings.
 
-    loss: ContrastiveLoss
+    Args:
+        loss: The loss.
+        sampler: Draws the rows of each batch.
+        condition: What the loss conditions on, for each training row; None if the loss conditions
+            on the embedding or on nothing.
+        kernel: The kernel of the loss, if it has one; fitted if there is a condition.
+    """
+
+    loss: nn.Module
     sampler: BatchSampler
     condition: Condition | None
-    """Of each training row: what the loss conditions on, clusters included; None for the
-    anchor's own embedding, or for nothing.
-    """
-    kernel: kernels.Kernel | None
-    """The fitted kernel, if there is one."""
+    kernel: Kernel | None
 
 
 def build(settings: Settings, dataset: Dataset) -> Method:
-    """The method of these settings on this dataset; kernels are fitted on its training split."""
-    condition = standardized(settings, dataset)
-    points = distances(condition)
-    clusters = (
-        _clusters(settings, dataset, points)
-        if settings.method in ("weaksup-infonce", "fair-infonce")
-        else None
-    )
-    kernel = _kernel(settings, dataset) if settings.method.endswith("cclk") else None
-    sampler = _sampler(settings, dataset, points, clusters)
-    if settings.method == "hardneg-cclk" or not dataset.columns:
-        return Method(_loss(settings, kernel), sampler, None, kernel)
-    if kernel is not None:
-        kernel.fit(condition, batch_size=settings.train.batch_size + settings.train.queue)
-    if clusters is not None:
+    """Build a method on a dataset; kernels are fitted on the training split.
+
+    Args:
+        settings: The settings of the run.
+        dataset: The data to train on.
+    """
+    spec, train = find(settings.method), settings.train
+    if spec.needs_condition and not dataset.columns:
+        raise SettingsError(
+            f"{settings.method} needs a condition, but {dataset.name} has none: choose a method"
+            " without one, such as infonce"
+        )
+    table = standardized(settings, dataset)
+    points = distances(table)
+    clusters = None
+    if spec.conditions_on == "clusters" or spec.batches != "uniform":
+        clusters = _clusters(settings, dataset, points, spec)
+    sampler = _sampler(settings, dataset, points, clusters, spec)
+    condition = table if spec.conditions_on == "condition" else None
+    if spec.conditions_on == "clusters" and clusters is not None:
         condition = Condition(clusters[:, None], (Column("cluster", "categorical"),))
-    return Method(_loss(settings, kernel), sampler, condition, kernel)
+    kernel = None
+    if spec.takes("kernel"):
+        kernel = _kernel(settings, dataset, spec)
+        if condition is not None:
+            kernel.fit(condition, batch_size=train.batch_size + train.queue)
+    return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
 def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
-    """Settings whose batch is not larger than the training split, and what to tell about it.
+    """Return settings whose batch is not larger than the training split, and a notice if changed.
 
     The default size is lowered to the largest power of two that fits beside the queue. A size that
-    was given stays: `build` rejects it.
+    was set stays: `build` rejects it.
+
+    Args:
+        settings: The settings of the run.
+        dataset: The data to train on.
     """
-    size, room = settings.train.batch_size, len(dataset.train) - settings.train.queue
-    if "batch_size" in settings.train.model_fields_set or size <= room or room < 2:
+    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue
+    if "batch_size" in settings.train.model_fields_set or size <= rows or rows < 2:
         return settings, ""
-    lower = 1 << (room.bit_length() - 1)
+    lower = 1 << (rows.bit_length() - 1)
     train = settings.train.model_copy(update={"batch_size": lower})
     queue = f" and a queue of {settings.train.queue}" if settings.train.queue else ""
-    told = (
+    notice = (
         f"batch_size is {lower} instead of {size}: {dataset.name} has {len(dataset.train)} training"
         f" rows{queue}"
     )
-    return settings.model_copy(update={"train": train}), told
+    return settings.model_copy(update={"train": train}), notice
 
 
 def standardized(settings: Settings, dataset: Dataset) -> Condition:
-    """The training condition in the units that the kernel sees."""
+    """Return the training condition in the units of the kernel.
+
+    Args:
+        settings: The settings of the run.
+        dataset: The data to train on.
+    """
     return dataset.condition(dataset.train).standardized(
         settings.data.condition_scale, unit_variance=settings.data.standardize
     )
 
 
 def distances(condition: Condition) -> Tensor:
-    """The condition as points whose distances mean something: categories as corners of a
-    simplex, all else as it is.
+    """Return the condition as points with meaningful distances, (n, k).
+
+    Several columns have their categories one-hot encoded, so that all categories are equally far
+    from each other.
+
+    Args:
+        condition: The condition, n rows.
     """
     parts = [condition.values[:, :0]]
-    for column, place in placed(condition.columns):
-        values = condition.values[:, place]
+    for column, position in placed(condition.columns):
+        values = condition.values[:, position]
         parts.append(
             F.one_hot(values[:, 0].long()).float()
             if column.kind == "categorical" and len(condition.columns) > 1
@@ -99,85 +193,78 @@ def distances(condition: Condition) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def _kernel(settings: Settings, dataset: Dataset) -> kernels.Kernel:
-    """The product of a kernel for each column: similar means similar in every column."""
-    if settings.method == "hardneg-cclk" or not dataset.columns:  # the condition is the embedding
-        return _leaf(
-            settings,
-            Column("", "embedding", kernel=dataset.columns[0].kernel if dataset.columns else ""),
-        )
-    return functools.reduce(operator.mul, [_leaf(settings, column) for column in dataset.columns])
+def _kernel(settings: Settings, dataset: Dataset, spec: MethodSpec) -> Kernel:
+    """The product of a kernel for each column: samples are similar if all columns are."""
+    columns = dataset.columns
+    if spec.conditions_on == "embedding":
+        columns = (Column("", "embedding", kernel=columns[0].kernel if columns else ""),)
+    elif spec.conditions_on == "clusters":
+        columns = (Column("cluster", "categorical"),)
+    return functools.reduce(operator.mul, [_column_kernel(settings, each) for each in columns])
 
 
-def _leaf(settings: Settings, column: Column) -> kernels.Kernel:
-    chosen, loss, columns = (
-        column.kernel or settings.loss.kernel,
-        settings.loss,
-        column.name or None,
+def _column_kernel(settings: Settings, column: Column) -> Kernel:
+    name, loss = column.kernel or settings.loss.kernel, settings.loss
+    kernel = KERNELS.create(
+        name,
+        {
+            "column": column,
+            "columns": column.name or None,
+            "length_scale": loss.length_scale,
+            "neighbors": loss.neighbors,
+            "degree": loss.degree,
+            "offset": loss.offset,
+        },
     )
-    if column.nominal and chosen not in ("auto", "delta"):
+    if not isinstance(kernel, Kernel):
         raise SettingsError(
-            f"the kernel {chosen} needs numbers, but condition {column.name} holds categories: "
-            "choose delta, or auto, which selects a kernel for each column"
+            f"the kernel {name!r} is a {type(kernel).__name__}: it must be a cclk.kernels.Kernel"
         )
-    match chosen:
-        case "rbf":
-            return kernels.RBF(columns, length_scale=loss.length_scale, neighbors=loss.neighbors)
-        case "laplacian":
-            return kernels.Laplacian(
-                columns, length_scale=loss.length_scale, neighbors=loss.neighbors
-            )
-        case "linear":
-            return kernels.Linear(columns)
-        case "cosine":
-            return kernels.Cosine(columns)
-        case "polynomial":
-            return kernels.Polynomial(columns, degree=loss.degree, offset=loss.offset)
-        case "delta":
-            return kernels.Delta(columns)
-    return kernels.for_column(column, length_scale=loss.length_scale, neighbors=loss.neighbors)
+    if column.nominal and not all(getattr(leaf, "takes_text", True) for leaf in kernel.leaves()):
+        raise SettingsError(
+            f"the kernel {name} needs numbers, but condition {column.name} holds categories: choose"
+            " delta, or auto, which selects a kernel for each column"
+        )
+    return kernel
 
 
-def _loss(settings: Settings, kernel: kernels.Kernel | None) -> ContrastiveLoss:
-    loss = settings.loss
-    common: dict[str, Any] = {
-        "temperature": loss.temperature, "views": loss.views, "gather_distributed": True,
-        # with keys, each way is a loss of its own
-        "symmetric": loss.symmetric and not settings.train.queue,
-    }  # fmt: skip
-    conditional: dict[str, Any] = {
+def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Module:
+    options = settings.loss
+    arguments = {
+        "temperature": options.temperature,
+        "views": options.views,
+        # With a queue, `Momentum` calls the loss once for each direction.
+        "symmetric": options.symmetric and not settings.train.queue,
+        "gather_distributed": True,
         "kernel": kernel,
-        "ridge": loss.ridge,
-        "solver": loss.solver,
-        "weights": loss.weights,
-        **common,
+        "ridge": options.ridge,
+        "solver": options.solver,
+        "weights": options.weights,
+        "beta": options.beta,
+        "tau_plus": options.tau_plus,
     }
-    match settings.method:
-        case "infonce":
-            return cclk.InfoNCE(**common)
-        case "weaksup-infonce":
-            return cclk.WeaklySupInfoNCE(**common)
-        case "fair-infonce":
-            return cclk.FairInfoNCE(**common)
-        case "hardneg-infonce":
-            return cclk.HardNegInfoNCE(loss.beta, loss.tau_plus, **common)
-        case "weaksup-cclk":
-            return cclk.WeaklySupCCLK(**conditional)
-        case "fair-cclk":
-            return cclk.FairCCLK(**conditional)
-    return cclk.HardNegCCLK(**conditional)
+    loss = call(spec.loss, arguments, {}, what=f"the loss of {settings.method}")
+    if not isinstance(loss, nn.Module):
+        raise SettingsError(
+            f"the loss of {settings.method} is a {type(loss).__name__}: it must be a"
+            " torch.nn.Module"
+        )
+    if settings.train.queue and "support" not in inspect.signature(loss.forward).parameters:
+        raise SettingsError(
+            f"train.queue is {settings.train.queue}, but the loss of {settings.method} takes no"
+            " `support`: set the queue to 0"
+        )
+    return loss
 
 
-def _clusters(settings: Settings, dataset: Dataset, points: Tensor) -> Tensor:
-    """K-means clusters of numbers; categories are clusters already, and so are distinct values
-    if the settings say so.
-    """
+def _clusters(settings: Settings, dataset: Dataset, points: Tensor, spec: MethodSpec) -> Tensor:
+    """A cluster for each row: k-means clusters of numbers, or distinct values of the condition."""
     count = settings.loss.clusters
     if dataset.condition_kind == "categorical" or count == "values":
         values, clusters = torch.unique(dataset.train.condition, dim=0, return_inverse=True)
-        if len(values) == len(clusters) and settings.method == "fair-infonce":
+        if len(values) == len(clusters) and spec.batches == "fair":
             raise SettingsError(
-                f"loss.clusters is 'values', but no two rows of {dataset.name} have the same: give"
+                f"loss.clusters is 'values', but no two rows of {dataset.name} have the same: set"
                 " a number of k-means clusters"
             )
         return clusters  # type: ignore[no-any-return]
@@ -187,42 +274,43 @@ def _clusters(settings: Settings, dataset: Dataset, points: Tensor) -> Tensor:
 
 
 def _sampler(
-    settings: Settings, dataset: Dataset, points: Tensor, clusters: Tensor | None
+    settings: Settings,
+    dataset: Dataset,
+    points: Tensor,
+    clusters: Tensor | None,
+    spec: MethodSpec,
 ) -> BatchSampler:
-    rows, size, seed = len(dataset.train), settings.train.batch_size, settings.seed
+    train, rows, seed = settings.train, len(dataset.train), settings.seed
+    size = train.batch_size
     if size > rows:
         raise SettingsError(
             f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at"
             f" most {rows}"
         )
-    if size + settings.train.queue > rows:
+    if size + train.queue > rows:
         raise SettingsError(
-            f"train.queue is {settings.train.queue}, but {dataset.name} has {rows} training rows: "
-            f"beside a batch of {size}, choose at most {rows - size}"
+            f"train.queue is {train.queue}, but {dataset.name} has {rows} training rows: beside a"
+            f" batch of {size}, choose at most {rows - size}"
         )
-    chosen = settings.train.sampler
-    if chosen == "auto":
-        chosen = "uniform" if clusters is None else "clusters"
-    if chosen == "local":
+    sampler = train.sampler
+    if sampler == "auto":
+        sampler = "uniform" if spec.batches == "uniform" else "clusters"
+    if sampler == "local":
         if not dataset.columns:
             raise SettingsError(
                 f"train.sampler is 'local', but {dataset.name} has no condition: choose 'uniform'"
             )
-        if size % settings.train.group:
+        if size % train.group:
             raise SettingsError(
-                f"train.group is {settings.train.group}: it must divide train.batch_size, {size}"
+                f"train.group is {train.group}: it must divide train.batch_size, {size}"
             )
-        return LocalBatches(points, size, seed=seed, group=settings.train.group)
-    if chosen == "clusters":
+        return LocalBatches(points, size, seed=seed, group=train.group)
+    if sampler == "clusters":
         if clusters is None:
             raise SettingsError(
                 f"train.sampler is 'clusters', but {settings.method} has none: use a cluster"
                 " baseline, or 'local'"
             )
-        return ClusterBatches(
-            clusters,
-            size,
-            seed=seed,
-            mode="fair" if settings.method == "fair-infonce" else "weaksup",
-        )
+        mode: Literal["fair", "weaksup"] = "fair" if spec.batches == "fair" else "weaksup"
+        return ClusterBatches(clusters, size, seed=seed, mode=mode)
     return Uniform(rows, size, seed=seed)

@@ -1,4 +1,4 @@
-"""Optimizers by name, LARS, and the learning rate as a function of the step."""
+"""Optimizers by name or import path, LARS, and the learning rate as a function of the step."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import Optimizer
 
-OPTIMIZERS = ("lars", "adam", "adamw", "sgd")
+from cclk.errors import SettingsError
+from cclk.registry import OPTIMIZERS
 
-# The batch size at which the base learning rate holds.
 BASE_BATCH = 256
+"""The batch size to which the base learning rate applies."""
 
 
 class LARS(Optimizer):
-    r"""Layer-wise adaptive rates (You et al. 2017), the learning rate inside the momentum buffer:
+    r"""Layer-wise adaptive rate scaling, with the learning rate inside the momentum buffer.
 
-    .. math:: v \leftarrow \mu v + \mathrm{lr}\, \lambda\, (g + \beta w), \quad w \leftarrow w - v,
-    \quad
-              \lambda = \eta \frac{|w|}{|g| + \beta |w|}
+    .. math:: v \leftarrow \mu v + \mathrm{lr}\, \lambda\, (g + \beta w), \quad
+              w \leftarrow w - v, \quad \lambda = \eta \frac{|w|}{|g| + \beta |w|}
 
-    A change of the learning rate thus acts on the new gradient only, not on what the buffer has
-    gathered. Parameters with at most one dimension (biases, norm layers) have :math:`\lambda = 1`
-    and no decay; :math:`\lambda` is 1 as well where it would be 0 or 0 / 0.
+    A change of the learning rate therefore acts on the new gradient only, not on the gradients in
+    the buffer. Parameters with at most one dimension (biases, norm layers) have
+    :math:`\lambda = 1` and no decay; :math:`\lambda` is also 1 where it would be 0 or 0 / 0.
+
+    Args:
+        params: Parameters, or groups of them.
+        lr: Learning rate.
+        momentum: :math:`\mu`.
+        weight_decay: :math:`\beta`.
+        trust_coefficient: :math:`\eta`.
+
+    Reference:
+        You et al., Large Batch Training of Convolutional Networks, 2017.
     """
 
     def __init__(
@@ -106,41 +116,45 @@ def build_optimizer(
     weight_decay: float = 0.0,
     momentum: float = 0.9,
 ) -> Optimizer:
-    """The optimizer of that name; biases and norm layers (at most one dimension) are never decayed.
+    """Build an optimizer.
 
-    `momentum` serves "lars" and "sgd". Adam's decay is added to the gradient, AdamW's is not.
+    Adam adds the decay to the gradient, AdamW does not. An import path "package.module:Optimizer"
+    is called as `Optimizer(params=groups, lr=lr)`, and with `momentum` and `fused=True` if it has
+    parameters of these names.
+
+    Args:
+        name: Name or import path of the optimizer.
+        parameters: A module, or its parameters.
+        lr: Learning rate.
+        weight_decay: Decay of parameters with two dimensions or more; biases and norm layers are
+            not decayed.
+        momentum: Momentum of the optimizers that have it ("lars" and "sgd").
     """
-    if name not in OPTIMIZERS:
-        raise ValueError(f"unknown optimizer {name!r}: choose one of {', '.join(OPTIMIZERS)}")
-    if not 0 <= lr < math.inf:
-        raise ValueError(f"lr is {lr}: a learning rate is 0 or more")
-    if not 0 <= weight_decay < math.inf:
-        raise ValueError(f"weight_decay is {weight_decay}: it is 0 or more")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"momentum is {momentum}: it is at least 0 and less than 1")
-    every = [
-        p
-        for p in (parameters.parameters() if isinstance(parameters, nn.Module) else parameters)
-        if p.requires_grad
-    ]
+    for option, value, limit in (
+        ("lr", lr, math.inf),
+        ("weight_decay", weight_decay, math.inf),
+        ("momentum", momentum, 1),
+    ):
+        if not 0 <= value < limit:
+            raise SettingsError(f"{option} is {value}: it must be at least 0 and less than {limit}")
+    if isinstance(parameters, nn.Module):
+        parameters = parameters.parameters()
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
     split = (
-        ([p for p in every if p.dim() > 1], weight_decay),
-        (
-            [p for p in every if p.dim() <= 1],
-            0.0,
-        ),
+        ([parameter for parameter in trained if parameter.dim() > 1], weight_decay),
+        ([parameter for parameter in trained if parameter.dim() <= 1], 0.0),
     )
     groups = [{"params": members, "weight_decay": decay} for members, decay in split if members]
     if not groups:
-        raise ValueError("there is nothing to train: no parameter requires a gradient")
-    match name:
-        case "lars":
-            return LARS(groups, lr, momentum=momentum)
-        case "adam":
-            return Adam(groups, lr, fused=True)
-        case "adamw":
-            return AdamW(groups, lr, fused=True)
-    return SGD(groups, lr, momentum=momentum, fused=True)
+        raise SettingsError("there is nothing to train: no parameter requires a gradient")
+    arguments = {"params": groups, "lr": lr, "momentum": momentum, "fused": True}
+    optimizer = OPTIMIZERS.create(name, arguments)
+    if not isinstance(optimizer, Optimizer):
+        raise SettingsError(
+            f"the optimizer {name!r} is a {type(optimizer).__name__}: it must be a"
+            " torch.optim.Optimizer"
+        )
+    return optimizer
 
 
 def learning_rate(
@@ -152,17 +166,23 @@ def learning_rate(
     warmup_steps: int = 0,
     scale_by_batch: bool = True,
 ) -> float:
-    """The learning rate of step 0, 1, .. total - 1: a linear ramp over `warmup_steps`, then half
-    a cosine down to 0.
+    """Return the learning rate of a step: a linear warmup, then half a cosine down to 0.
 
-    With `scale_by_batch`, `base_lr` is that of a batch of 256 and grows in proportion to the batch.
+    Args:
+        step: Number of the step, from 0.
+        total: Number of steps of the run.
+        base_lr: Highest learning rate.
+        batch_size: Samples per step.
+        warmup_steps: Number of steps of the warmup.
+        scale_by_batch: Multiply `base_lr` by batch_size / 256.
 
-    >>> [round(learning_rate(step, 6, base_lr=1.0, warmup_steps=2), 3) for step in range(7)]
-    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
+    Example:
+        >>> [round(learning_rate(step, 6, base_lr=1.0, warmup_steps=2), 3) for step in range(7)]
+        [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
     """
     if step < 0 or warmup_steps < 0 or total < 1:
         raise ValueError(
-            f"step {step}, total {total}, warmup_steps {warmup_steps}: steps begin at 0 and a run"
+            f"step {step}, total {total}, warmup_steps {warmup_steps}: steps start at 0, and a run"
             " has at least one"
         )
     peak = base_lr * batch_size / BASE_BATCH if scale_by_batch else base_lr

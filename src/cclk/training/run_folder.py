@@ -28,9 +28,11 @@ from cclk.data.fingerprint import fingerprint
 from cclk.data.table_file import TableFile
 from cclk.errors import RunError, SettingsError
 from cclk.files import read_tensors, replace_text, write_tensors
+from cclk.registry import METHODS
+from cclk.training import methods
 from cclk.training.metrics import read_metrics
 from cclk.training.network import ContrastiveNetwork, embed
-from cclk.training.settings import CONDITIONAL, METHODS, Settings, parse
+from cclk.training.settings import Settings, parse
 from cclk.training.trainer import Trainer
 
 SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
@@ -45,12 +47,12 @@ def load_dataset(settings: Settings) -> Dataset:
     dataset = datasets.load(
         settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options
     )
-    if not dataset.columns and settings.method in CONDITIONAL:
+    if not dataset.columns and methods.find(settings.method).needs_condition:
         path = Path(settings.data.dataset).expanduser()
         columns = "an array `condition`"
         if path.suffix != ".npz":
             columns = f"a condition among {', '.join(TableFile(path).names[:20])}"
-        others = ", ".join(method for method in METHODS if method not in CONDITIONAL)
+        others = ", ".join(name for name in METHODS if not methods.find(name).needs_condition)
         raise SettingsError(
             f"{settings.method} needs a condition: add {columns}, or choose a method that needs"
             f" none ({others})"

@@ -1,5 +1,5 @@
-"""The settings of a run: what they are, where they come from (a preset or a TOML file, then
-overrides), and one clear line if wrong.
+"""The settings of a run: their names, types and defaults, and where they come from (a preset or a
+TOML file, then overrides).
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 
 from cclk.errors import SettingsError
-from cclk.training.suggestions import suggestion
-
-Method = Literal[
-    "infonce",
-    "weaksup-infonce",
-    "weaksup-cclk",
-    "fair-infonce",
-    "fair-cclk",
-    "hardneg-infonce",
-    "hardneg-cclk",
-]
-METHODS: tuple[Method, ...] = get_args(Method)
-CONDITIONAL: tuple[Method, ...] = ("weaksup-infonce", "weaksup-cclk", "fair-infonce", "fair-cclk")
-"""The methods that need a condition; the others compare views, and hard negatives condition on
-the embedding.
-"""
-
-KernelName = Literal["auto", "rbf", "laplacian", "linear", "cosine", "polynomial", "delta"]
-
+from cclk.registry import (
+    AUGMENTATIONS,
+    DATASETS,
+    ENCODERS,
+    HEADS,
+    KERNELS,
+    METHODS,
+    OPTIMIZERS,
+    Registry,
+)
+from cclk.suggestions import suggestion
 
 RENAMED = {
     "colours": "colors",
@@ -44,32 +45,34 @@ RENAMED = {
 
 
 class Section(BaseModel):
-    """A group of settings: unknown names are errors, values do not change."""
+    """A group of settings. Unknown names are errors; values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*")
+    @classmethod
+    def _is_registered(cls, value: Any, info: ValidationInfo) -> Any:
+        registry = _registry(cls.model_fields[str(info.field_name)])
+        return value if registry is None else registry.check(value)
+
 
 class DataSettings(Section):
-    """What is learned from."""
+    """The data to train on."""
 
-    dataset: str = Field(
-        "colordigits",
-        description=(
-            "colordigits, colormnist, cifar10, fashion-mnist, ut-zappos, cub, imagenet-100, or an"
-            " .npz file"
-        ),
+    dataset: Annotated[str, DATASETS] = Field(
+        "colordigits", description="dataset, or a .csv, .parquet or .npz file"
     )
     data_dir: Path | None = Field(
-        None, description="where dataset files are; default: CCLK_DATA, else ~/.cache/cclk"
+        None, description="folder of dataset files; default: CCLK_DATA, else ~/.cache/cclk"
     )
     holdout: int | None = Field(
         None,
         ge=0,
-        description="training rows moved to the validation split; default: the dataset's own",
+        description="training rows moved to the validation split; default: set by the dataset",
     )
-    dataset_options: dict[str, Any] = Field({}, description="options of the dataset itself")
+    dataset_options: dict[str, Any] = Field({}, description="options of the dataset")
     condition_scale: float = Field(
-        1.0, gt=0, description="the condition is multiplied by it, as if measured in other units"
+        1.0, gt=0, description="factor of the condition, as if measured in other units"
     )
     standardize: bool = Field(
         True,
@@ -78,50 +81,48 @@ class DataSettings(Section):
 
 
 class AugmentSettings(Section):
-    """How two views are made of a sample."""
+    """How two views of a sample are drawn."""
 
-    augmentation: Literal["simclr", "digits", "none", "vectors"] = Field(
-        "digits", description="the family of random changes"
+    augmentation: Annotated[str, AUGMENTATIONS] = Field(
+        "digits", description="random changes of a view"
     )
     augmentation_options: dict[str, Any] = Field(
-        {}, description="its settings, such as { crop = [0.2, 1.0] }"
+        {}, description="options of the augmentation, such as { crop = [0.2, 1.0] }"
     )
 
 
 class ModelSettings(Section):
-    """What is trained."""
+    """The network to train."""
 
-    encoder: str = Field(
-        "lenet5", description="lenet5, resnet18, resnet34, resnet50, mlp, or package.module:factory"
-    )
+    encoder: Annotated[str, ENCODERS] = Field("lenet5", description="network of the features")
     encoder_options: dict[str, Any] = Field(
-        {}, description="its settings, such as { stem = 'cifar', width = 16 }"
+        {}, description="options of the encoder, such as { stem = 'cifar', width = 16 }"
     )
-    head: str = Field("linear-bn", description="projection head: linear-bn, mlp, linear or none")
-    projection: int = Field(128, ge=1, description="width of the projection")
+    head: Annotated[str, HEADS] = Field("linear-bn", description="projection head")
+    projection: int = Field(128, ge=1, description="dimensions of the projection")
 
 
 class LossSettings(Section):
-    """How views are compared."""
+    """The loss and its kernel."""
 
     temperature: float = Field(0.1, gt=0, description="cosine similarities are divided by it")
-    kernel: KernelName = Field(
+    kernel: Annotated[str, KERNELS] = Field(
         "auto", description="similarity of conditions; auto: by the kind of each column"
     )
     length_scale: float | Literal["auto", "median"] = Field(
-        "auto", description="of rbf and laplacian"
+        "auto", description="length scale of rbf and laplacian"
     )
     neighbors: float = Field(
-        3.0, ge=1, description="effective neighbors that length_scale auto leaves the median anchor"
+        3.0, ge=1, description="effective neighbors of the median anchor with length_scale auto"
     )
-    degree: int = Field(3, ge=1, description="of the polynomial kernel")
-    offset: float = Field(0.0, ge=0, description="of the polynomial kernel")
+    degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
+    offset: float = Field(0.0, ge=0, description="offset of the polynomial kernel")
     ridge: float = Field(0.01, gt=0, description="regularization of the conditional operator")
     weights: Literal["loo", "paper", "release", "nw"] = Field(
-        "loo", description="which weights are made of the operator"
+        "loo", description="weights computed from the operator"
     )
     solver: Literal["auto", "exact", "features", "nystrom"] = Field(
-        "auto", description="how the operator is found"
+        "auto", description="how the operator is computed"
     )
     views: Literal["cross", "all"] = Field("all", description="all: also compare within a view")
     symmetric: bool = Field(True, description="both views are anchors")
@@ -132,32 +133,32 @@ class LossSettings(Section):
     clusters: Annotated[int, Field(ge=1)] | Literal["values"] = Field(
         10,
         description=(
-            "k-means clusters of the cluster baselines; values: every distinct value of the"
-            " condition is one"
+            "k-means clusters of the cluster baselines; values: one for every distinct value of the"
+            " condition"
         ),
     )
 
 
 class OptimSettings(Section):
-    """How weights move."""
+    """The optimizer and its learning rate."""
 
-    optimizer: Literal["adam", "adamw", "sgd", "lars"] = Field("adam", description="the optimizer")
+    optimizer: Annotated[str, OPTIMIZERS] = Field("adam", description="optimizer")
     lr: float = Field(3e-3, gt=0, description="base learning rate")
     scale_lr: bool = Field(False, description="multiply lr by batch_size / 256")
-    weight_decay: float = Field(0.0, ge=0, description="not on biases and norms")
-    momentum: float = Field(0.9, ge=0, lt=1, description="of sgd and lars")
-    warmup: float = Field(0.0, ge=0, description="epochs of linear ramp before the cosine")
+    weight_decay: float = Field(0.0, ge=0, description="weight decay, except of biases and norms")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd and lars")
+    warmup: float = Field(0.0, ge=0, description="epochs of linear warmup before the cosine")
 
 
 class TrainSettings(Section):
-    """For how long, on what batches."""
+    """The length of the run, its batches, and how it is computed."""
 
     batch_size: int = Field(256, ge=2, description="samples per step, over all processes")
     epochs: float | None = Field(
         None, gt=0, description="passes over the training split, instead of steps"
     )
     steps: int | None = Field(
-        None, ge=1, description="batches to train on; 1,175 if neither steps nor epochs are given"
+        None, ge=1, description="batches to train on; 1,175 if neither steps nor epochs are set"
     )
     sampler: Literal["auto", "uniform", "local", "clusters"] = Field(
         "auto",
@@ -171,7 +172,7 @@ class TrainSettings(Section):
         0,
         ge=0,
         description=(
-            "samples whose past keys, by a momentum encoder, are neighbors beside the batch; 0:"
+            "past samples, embedded by a momentum encoder, that are neighbors beside the batch; 0:"
             " none"
         ),
     )
@@ -180,13 +181,13 @@ class TrainSettings(Section):
         ge=0,
         lt=1,
         description=(
-            "how slowly the momentum encoder follows: the share of its weights kept each step"
+            "decay of the momentum encoder: the share of its weights that each step keeps"
         ),
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
         description=(
-            "of the network's inner products; bfloat16 is faster where processor or GPU support it;"
+            "precision of matrix products; bfloat16 is faster where processor or GPU support it;"
             " weights stay float32"
         ),
     )
@@ -194,8 +195,8 @@ class TrainSettings(Section):
         None,
         ge=1,
         description=(
-            "threads to compute with; default: all cores, or fewer if a short measurement says that"
-            " is faster"
+            "threads to compute with; default: all cores, or fewer if these are faster in a short"
+            " measurement"
         ),
     )
     log_every: int = Field(20, ge=1, description="steps between metrics")
@@ -205,15 +206,15 @@ class TrainSettings(Section):
     @model_validator(mode="after")
     def _one_length(self) -> TrainSettings:
         if self.epochs is not None and self.steps is not None:
-            raise ValueError("give epochs or steps, not both")
+            raise ValueError("set epochs or steps, not both")
         return self
 
 
 class Settings(Section):
-    """Everything a run depends on."""
+    """All settings of a run."""
 
-    method: Method = Field("fair-cclk", description="what to learn from the condition, and how")
-    seed: int = Field(0, ge=0, lt=2**32, description="of weights, batches and views")
+    method: Annotated[str, METHODS] = Field("fair-cclk", description="how to use the condition")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of weights, batches and views")
     data: DataSettings = DataSettings()
     augment: AugmentSettings = AugmentSettings()
     model: ModelSettings = ModelSettings()
@@ -222,8 +223,8 @@ class Settings(Section):
     train: TrainSettings = TrainSettings()
 
 
-def places() -> Iterator[tuple[str, str, Any]]:
-    """Every setting: its name, the section it is in ("" for none), and its field."""
+def setting_fields() -> Iterator[tuple[str, str, FieldInfo]]:
+    """Yield the name of every setting, its section ("" for none) and its field."""
     for name, field in Settings.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from (
@@ -233,20 +234,30 @@ def places() -> Iterator[tuple[str, str, Any]]:
             yield name, "", field
 
 
-def choices(annotation: Any) -> list[str]:
-    """The words that a setting of this type takes; none if it takes no words, or any.
+def choices(setting: Any) -> list[str]:
+    """Return the names that a setting accepts; none if it accepts any text, or no text.
 
-    >>> choices(float | Literal["auto", "median"])
-    ['auto', 'median']
+    Args:
+        setting: The field of a setting, or a type.
+
+    Example:
+        >>> choices(LossSettings.model_fields["views"]), choices(float | Literal["auto", "median"])
+        (['cross', 'all'], ['auto', 'median'])
     """
-    words = get_args(annotation)
-    if get_origin(annotation) is Literal:
-        return [str(word) for word in words]
-    return [choice for part in words for choice in choices(part)]
+    if isinstance(setting, FieldInfo):
+        return list(_registry(setting) or choices(setting.annotation))
+    arguments = get_args(setting)
+    if get_origin(setting) is Literal:
+        return [str(argument) for argument in arguments]
+    return [choice for argument in arguments for choice in choices(argument)]
+
+
+def _registry(field: FieldInfo) -> Registry[Any] | None:
+    return next((each for each in field.metadata if isinstance(each, Registry)), None)
 
 
 def presets() -> list[str]:
-    """The names of the presets that come with the package."""
+    """Return the names of the presets of this package."""
     return sorted(
         item.name.removesuffix(".toml")
         for item in _presets().iterdir()
@@ -259,14 +270,16 @@ def load(
     preset: str | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Settings from a preset or a TOML file, with some replaced by name.
+    """Load settings from a preset or a TOML file, and override some.
 
     Args:
-        overrides: setting name ("lr", "optim.lr" or "optim:lr") to its value; text is read as TOML
-            (`0.1`, `true`, `{ width = 16 }`).
+        source: A TOML file.
+        preset: The name of a preset, instead of a file.
+        overrides: Values by the name of the setting ("lr", "optim.lr" or "optim:lr"); text is read
+            as TOML (`0.1`, `true`, `{ width = 16 }`).
     """
     if source is not None and preset is not None:
-        raise SettingsError("give a settings file or --preset, not both")
+        raise SettingsError("choose a settings file or a preset, not both")
     tree: dict[str, Any] = {}
     where = "settings"
     if preset is not None:
@@ -290,77 +303,85 @@ def load(
             raise SettingsError(f"{source} is not valid TOML: {error}") from error
     for name, value in (overrides or {}).items():
         if value is not None:
-            _put(tree, name, _parsed(value))
+            _override(tree, name, _from_toml(value))
     return parse(tree, where)
 
 
 def parse(tree: Mapping[str, Any], where: str = "settings") -> Settings:
-    """Checked settings; the first thing wrong is said in one line."""
+    """Validate settings; the first invalid one raises an error of one line.
+
+    Args:
+        tree: Settings and sections by name.
+        where: What to call the source in errors.
+    """
     try:
         return Settings.model_validate(_with_new_names(tree))
     except ValidationError as error:
-        found = error.errors()
-        first, name = found[0], _name(found[0])
-        if first["type"] == "extra_forbidden":
-            known = {key: f"{section}.{key}" if section else key for key, section, _ in places()}
-            known |= {section: section for _, section, _ in places() if section}
-            raise SettingsError(
-                f"{where}: there is no setting {name!r}{suggestion(name.rpartition('.')[2], known)}"
-            ) from None
-        # A setting that takes a number or a word fails once for each.
-        faults = [
-            fault["msg"].removeprefix("Value error, ") for fault in found if _name(fault) == name
-        ]
-        told = ", or ".join(fault[0].lower() + fault[1:] for fault in faults)
-        given = "" if isinstance(first["input"], dict | BaseModel) else f", not {first['input']!r}"
-        words = next(
+        faults = error.errors()
+    first, name = faults[0], _name(faults[0])
+    if first["type"] == "extra_forbidden":
+        known = {key: _full_name(key, section) for key, section, _ in setting_fields()}
+        known |= {section: section for _, section, _ in setting_fields() if section}
+        raise SettingsError(
+            f"{where}: there is no setting {name!r}{suggestion(name.rpartition('.')[2], known)}"
+        )
+    # A setting that takes a number or a name fails once for each.
+    messages = [
+        fault["msg"].removeprefix("Value error, ") for fault in faults if _name(fault) == name
+    ]
+    message = ", or ".join(each[0].lower() + each[1:] for each in messages)
+    if first["type"] != "value_error":
+        accepted = next(
             (
-                choices(field.annotation)
-                for key, section, field in places()
-                if name == (f"{section}.{key}" if section else key)
+                choices(field)
+                for key, section, field in setting_fields()
+                if name == _full_name(key, section)
             ),
             [],
         )
-        raise SettingsError(
-            f"{where}: {name}: {told}{given}{suggestion(str(first['input']), words)}"
-        ) from None
+        message += f", not {first['input']!r}{suggestion(str(first['input']), accepted)}"
+    raise SettingsError(f"{where}: {name}: {message}")
+
+
+def _full_name(name: str, section: str) -> str:
+    return f"{section}.{name}" if section else name
 
 
 def _with_new_names(node: Any) -> Any:
-    """A tree of settings in which old names are replaced."""
+    """Replace old names in a tree of settings."""
     if isinstance(node, Mapping):
         return {RENAMED.get(name, name): _with_new_names(value) for name, value in node.items()}
     return "values" if node == "outcomes" else node
 
 
 def _name(fault: Mapping[str, Any]) -> str:
-    """The setting a fault is about: a section and a name, without the alternatives of its type."""
+    """The setting of a fault: section and name, without the alternatives of its type."""
     return ".".join(str(part) for part in fault["loc"][:2])
 
 
-def _put(tree: dict[str, Any], name: str, value: object) -> None:
+def _override(tree: dict[str, Any], name: str, value: object) -> None:
     name = name.replace("-", "_").replace(":", ".")
     section, _, key = name.rpartition(".")
     key = RENAMED.get(key, key)
-    found = [
-        (place, inner) for inner, place, _ in places() if inner == key and section in ("", place)
-    ]
-    if not found:
-        known = [inner.replace("_", "-") for inner, _, _ in places()]
+    sections = [own for inner, own, _ in setting_fields() if inner == key and section in ("", own)]
+    if not sections:
+        known = [inner.replace("_", "-") for inner, _, _ in setting_fields()]
         raise SettingsError(
             f"there is no setting {name.replace('_', '-')!r}{suggestion(key, known)}: `cclk train"
             " --help-all` lists them"
         )
-    place, inner = found[0]
-    target = tree.setdefault(place, {}) if place else tree
+    section = sections[0]
+    target = tree.setdefault(section, {}) if section else tree
     if not isinstance(target, dict):
-        raise SettingsError(f"{place} is {target!r}: it must be a section of settings, [{place}]")
-    if inner in ("epochs", "steps"):  # the one given last holds
-        target.pop("steps" if inner == "epochs" else "epochs", None)
-    target[inner] = value
+        raise SettingsError(
+            f"{section} is {target!r}: it must be a section of settings, [{section}]"
+        )
+    if key in ("epochs", "steps"):  # the last one applies
+        target.pop("steps" if key == "epochs" else "epochs", None)
+    target[key] = value
 
 
-def _parsed(value: object) -> object:
+def _from_toml(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:

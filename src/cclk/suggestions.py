@@ -1,4 +1,4 @@
-"""Did you mean: names of options, settings and values that resemble what was given."""
+"""Suggestions for misspelled names of options, settings and values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SYNONYMS = {
     "target": "label",
     "y": "label",
     "id": "row-id",
-    "gray": "gray",
     "grayscale": "gray",
+    "greyscale": "gray",
     "imagesize": "image-size",
     "imgsize": "image-size",
     "resolution": "image-size",
@@ -112,38 +112,46 @@ SYNONYMS = {
     "simclr": "infonce",
     "supcon": "weaksup-infonce",
 }
-"""What other tools call an option or a value, without dashes, to what it is called here."""
+"""Names of options and values in other tools, without dashes, to their names in this one."""
 
 
-def similar(word: str, known: Iterable[str]) -> list[str]:
-    """The known words that a wrong one may stand for: its synonym, else those that begin or end
-    with it, else the most alike.
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that a wrong one may stand for: its synonym, else those that start or
+    end with it, else the most similar one.
 
-    >>> similar("fair", ["fair-infonce", "fair-cclk"]), similar("learning_rate", ["lr", "lars"])
-    (['fair-cclk', 'fair-infonce'], ['lr'])
+    Args:
+        name: The wrong name.
+        known: The known names.
+
+    Example:
+        >>> similar("fair", ["fair-infonce", "fair-cclk"]), similar("learning_rate", ["lr", "lars"])
+        (['fair-cclk', 'fair-infonce'], ['lr'])
     """
-    names = {name.lower().replace("_", "-"): name for name in known}
-    plain = word.lower().replace("_", "-")
-    bare = {name.replace("-", ""): name for name in names}
+    names = {each.lower().replace("_", "-"): each for each in known}
+    plain = name.lower().replace("_", "-")
+    bare = {each.replace("-", ""): each for each in names}
     synonym = SYNONYMS.get(plain.replace("-", ""), "")
     if exact := names.get(synonym) or names.get(bare.get(plain.replace("-", ""), "")):
         return [exact]
     parts = sorted(
         (
-            name
-            for name in names
-            if len(plain) > 2 and (name.startswith(plain) or name.endswith(f"-{plain}"))
+            each
+            for each in names
+            if len(plain) > 2 and (each.startswith(plain) or each.endswith(f"-{plain}"))
         ),
         key=len,
     )
-    return [names[name] for name in parts[:3] or difflib.get_close_matches(plain, names, n=1)]
+    return [names[each] for each in parts[:3] or difflib.get_close_matches(plain, names, n=1)]
 
 
-def suggestion(word: str, known: Iterable[str] | Mapping[str, str]) -> str:
-    """The end of an error message: " (did you mean 'lr'?)", or nothing. Of a mapping, keys are
-    compared and values are told.
+def suggestion(name: str, known: Iterable[str] | Mapping[str, str]) -> str:
+    """Return the end of an error message, " (did you mean 'lr'?)", or "".
+
+    Args:
+        name: The wrong name.
+        known: The known names; of a mapping, keys are compared and values are shown.
     """
-    told = [
-        repr(known[name] if isinstance(known, Mapping) else name) for name in similar(word, known)
+    shown = [
+        repr(known[each] if isinstance(known, Mapping) else each) for each in similar(name, known)
     ]
-    return f" (did you mean {' or '.join(told)}?)" if told else ""
+    return f" (did you mean {' or '.join(shown)}?)" if shown else ""
