@@ -117,7 +117,7 @@ def test_runs_with_other_settings_are_named_and_not_averaged() -> None:
     "changed",
     [
         {"train": {"steps": 2}},
-        {"data": {"dataset": "digits", "dataset_options": {"noise": 0.1}}},
+        {"data": {"dataset": "colordigits", "dataset_options": {"noise": 0.1}}},
         {"loss": {"weights": "nw"}},
         {"data_fingerprint": "ff"},
     ],
@@ -125,7 +125,7 @@ def test_runs_with_other_settings_are_named_and_not_averaged() -> None:
 def test_every_setting_but_the_seed_counts(changed: dict[str, Any]) -> None:
     same = {
         "train": {"steps": 1},
-        "data": {"dataset": "digits", "dataset_options": {"noise": 0.0}},
+        "data": {"dataset": "colordigits", "dataset_options": {"noise": 0.0}},
         "loss": {"weights": "loo"},
     }
     one = run("fair-cclk", evaluation(0.9, 0.9, 0.9), "a", 0, **same)

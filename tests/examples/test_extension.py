@@ -1,0 +1,70 @@
+"""The example of an extension: from the command line by import path, and by its entry points."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pages import ROOT, commands
+
+from cclk import registry
+from cclk.cli.main import main
+
+EXTENSION = ROOT / "examples" / "extension"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The extension as pip would install it: a folder with its metadata on the path."""
+    project = tomllib.loads((EXTENSION / "pyproject.toml").read_text())["project"]
+    info = tmp_path / "cclk_sky-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cclk-sky\nVersion: 0.1.0\n")
+    lines = [
+        line
+        for group, names in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {path}" for name, path in names.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXTENSION))
+    registry.entry_points.cache_clear()
+    yield
+    registry.entry_points.cache_clear()
+
+
+def test_the_commands_of_its_readme_work_without_installing_it(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(EXTENSION), os.environ.get("PYTHONPATH", "")])
+    for command in commands((EXTENSION / "README.md").read_text()):
+        done = subprocess.run(
+            [sys.executable, "-m", "cclk", *command],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    settings = json.loads((tmp_path / "runs" / "sky" / "settings.json").read_text())
+    assert settings["method"] == "cclk_sky:FAIR_BY_HOUR"
+    evaluation = json.loads((tmp_path / "runs" / "sky" / "evaluation.json").read_text())
+    assert evaluation["encoder"]["accuracy"]["linear"]["value"] > 0.9
+    assert evaluation["encoder"]["leakage"]["linear"]["r2"]["value"] < 0.2
+    assert "cclk_sky:FAIR_BY_HOUR" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("installed")
+def test_its_entry_points_are_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(registry.METHODS)[-1] == "fair-by-hour"
+    assert list(registry.KERNELS)[-1] == "periodic"
+    out = tmp_path / "run"
+    chosen = ["--dataset", "sky", "--method", "fair-by-hour", "--kernel", "periodic"]
+    more = ["--encoder", "mlp", "--augmentation", "vectors", "--standardize", "false"]
+    length = ["--batch-size", "32", "--steps", "2"]
+    assert main(["train", *chosen, *more, *length, "--out", str(out), "--quiet"]) == 0
+    assert json.loads((out / "settings.json").read_text())["loss"]["kernel"] == "periodic"
+    assert main(["train", "--method", "fair-by-hours", "--out", str(tmp_path / "other")]) == 2
+    assert "(did you mean 'fair-by-hour'?)" in capsys.readouterr().err
