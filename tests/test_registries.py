@@ -59,12 +59,12 @@ def test_things_by_name_by_file_and_by_import_path(shapes: Registry[object]) -> 
 
 def test_unknown_names_are_one_line(shapes: Registry[object]) -> None:
     message = (
-        "there is no shape 'sqare' (did you mean 'square'?): choose square, turn, a file (.svg), or"
+        "unknown shape 'sqare' (did you mean 'square'?): choose square, turn, a file (.svg), or"
         " an import path package.module:thing"
     )
     with pytest.raises(SettingsError, match=f"^{re.escape(message)}$"):
         shapes["sqare"]
-    with pytest.raises(DataError, match="there is no dataset 'x'"):
+    with pytest.raises(DataError, match="unknown dataset 'x'"):
         DATASETS.check("x")
     for name in ("", ":", "a:", ":a", "a b:c", "a:b:c", "http://x"):
         assert not shapes.accepts(name)

@@ -25,7 +25,7 @@ class Periodic(Kernel):
 
     Args:
         columns: The column of the condition.
-        length_scale: In radians on the circle; "auto" is 0.25, about an hour of a day.
+        length_scale: In radians on the circle; "auto" is 0.25, an hour of a day.
         period: In the units of the column.
     """
 

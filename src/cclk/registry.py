@@ -37,7 +37,7 @@ class Registry(Generic[T]):
             group with this name in the plural, `cclk.kernels`.
         entries: The object of each name, or its import path.
         suffixes: The object, or its import path, for names of files that end in a suffix.
-        error: The error about names and options.
+        error: The error to raise for unknown names and options.
 
     Example:
         >>> shapes: Registry[object] = Registry("shape", {"square": "cclk.shapes:SQUARE"})
@@ -91,7 +91,7 @@ class Registry(Generic[T]):
         if not self.accepts(name):
             files = ", ".join(self.suffixes)
             raise self.error(
-                f"there is no {self.kind} {name!r}{suggestion(name, self)}: choose"
+                f"unknown {self.kind} {name!r}{suggestion(name, self)}: choose"
                 f" {', '.join(self)}, {f'a file ({files}), ' if files else ''}or an import path"
                 " package.module:thing"
             )

@@ -52,7 +52,7 @@ def test_settings_can_be_overridden() -> None:
             "simcrl",
             3,
             {},
-            "there is no augmentation 'simcrl' (did you mean 'simclr'?): choose simclr, digits, none,"
+            "unknown augmentation 'simcrl' (did you mean 'simclr'?): choose simclr, digits, none,"
             " vectors, or an import path",
         ),
         (

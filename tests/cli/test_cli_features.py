@@ -158,7 +158,7 @@ def test_options_reach_the_encoder(tmp_path: Path, capsys: pytest.CaptureFixture
             for name in ("colordigits", "colormnist", "cub", "ut-zappos")
         ),
         ([SAMPLE, "--encoder", "resnet18"], "cclk: the encoder resnet18 has no pretrained weights"),
-        (["colordigit"], "cclk: there is no dataset 'colordigit'"),
+        (["colordigit"], "cclk: unknown dataset 'colordigit'"),
         (
             [SAMPLE, "--encoder-options", "width"],
             "cclk: --encoder-options is 'width': write it as { name = value }",

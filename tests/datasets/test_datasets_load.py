@@ -75,7 +75,7 @@ def test_an_impossible_holdout_is_refused(data_dir: Path, holdout: object) -> No
 
 def test_unknown_names_and_options_are_named(data_dir: Path) -> None:
     with pytest.raises(
-        DataError, match=r"no dataset 'mnits': choose colordigits, .*imagenet-100, .* \.npz"
+        DataError, match=r"unknown dataset 'mnits': choose colordigits, .*imagenet-100, .* \.npz"
     ):
         datasets.load("mnits")
     with pytest.raises(DataError, match="'cifar10' has no option 'colors': it takes holdout"):

@@ -123,7 +123,7 @@ def test_methods_have_as_many_choices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "words"), [("--json", "there is no folder"), ("--dataset", "there is no dataset")]
+    ("option", "words"), [("--json", "there is no folder"), ("--dataset", "unknown dataset")]
 )
 def test_mistakes_are_told_before_the_work(
     option: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -60,7 +60,7 @@ def test_bad_knobs_are_one_line(text: str) -> None:
     ) as raised:
         Knob.read(text)
     assert "\n" not in str(raised.value)
-    with pytest.raises(SettingsError, match=r"no method 'info' \(did you mean 'infonce'\?\)"):
+    with pytest.raises(SettingsError, match=r"unknown method 'info' \(did you mean 'infonce'\?\)"):
         Knob.read("info:lr=1")
 
 
@@ -247,20 +247,20 @@ def test_a_wrong_value_is_told_before_anything_runs(
         (
             ["--over", "infonce:tempurature=1"],
             (
-                "cclk: there is no setting 'tempurature' (did you mean 'temperature'?): `cclk train"
+                "cclk: unknown setting 'tempurature' (did you mean 'temperature'?): `cclk train"
                 " --help-all` lists them"
             ),
         ),
         (
             ["--over", "info:lr=1"],
-            "cclk: there is no method 'info' (did you mean 'infonce'?): choose infonce, ",
+            "cclk: unknown method 'info' (did you mean 'infonce'?): choose infonce, ",
         ),
         (["--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),
         (["--workers", "0"], "cclk: --workers is 0: it must be at least 1"),
         (["--name", "fair"], "cclk: --name fair is an experiment of the paper: choose another"),
         (
             ["--preset", "digit-fair"],
-            "cclk: there is no preset 'digit-fair' (did you mean 'digits-fair'?)",
+            "cclk: unknown preset 'digit-fair' (did you mean 'digits-fair'?)",
         ),
         (
             ["--dataset", str(sites)],

@@ -124,7 +124,7 @@ def test_an_import_path_is_an_encoder() -> None:
             "lenet",
             {},
             (
-                "there is no encoder 'lenet' (did you mean 'lenet5'?): choose lenet5, resnet18,"
+                "unknown encoder 'lenet' (did you mean 'lenet5'?): choose lenet5, resnet18,"
                 " resnet34, resnet50, mobilenetv2, mlp, or an import path"
             ),
         ),
@@ -152,7 +152,7 @@ def test_an_import_path_is_an_encoder() -> None:
             {},
             "the encoder 'shop:absent' cannot be imported: module 'shop' has no attribute 'absent'",
         ),
-        (":f", {}, "there is no encoder ':f': choose"),
+        (":f", {}, "unknown encoder ':f': choose"),
         ("math:pi", {}, "the encoder 'math:pi' is a float: it must be a class or function"),
         ("builtins:dict", {}, "the encoder 'builtins:dict' cannot be called: no signature found"),
         (

@@ -142,7 +142,7 @@ def test_biases_and_norm_layers_are_not_decayed(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lamb", {"lr": 1.0}, "there is no optimizer 'lamb': choose adam, adamw, sgd, lars, or"),
+        ("lamb", {"lr": 1.0}, "unknown optimizer 'lamb': choose adam, adamw, sgd, lars, or"),
         ("adam", {"lr": -1.0}, "lr is -1.0: it must be at least 0"),
         ("adam", {"lr": float("nan")}, "lr is nan"),
         ("adam", {"lr": 1.0, "weight_decay": -1.0}, "weight_decay is -1.0: it must be at least 0"),

@@ -506,12 +506,12 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "--preset", "none"], "there is no preset 'none'"),
+        (["train", "--preset", "none"], "unknown preset 'none'"),
         (["train", "--learning-rate", "1"], "no option --learning-rate"),
         (["train", "--train.ridge", "1"], "no option --train.ridge"),
         (["train", "--optim.lr=fast"], "optim.lr: input should be a valid number"),
         (["train", "--dataset", "nowhere.npz"], "nowhere.npz"),
-        (["train", "--dataset", "imagenet"], "no dataset 'imagenet'"),
+        (["train", "--dataset", "imagenet"], "unknown dataset 'imagenet'"),
         (["train", "--encoder", "vgg"], "unknown encoder 'vgg'"),
         (["train", "--batch-size", "5000"], "at most 1200"),
         (

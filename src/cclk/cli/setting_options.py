@@ -1,6 +1,4 @@
-"""The settings of a run as options of a command, which of them its help page shows, and what is
-said about an unknown option.
-"""
+"""The settings of a run as options of a command, their help, and errors about unknown options."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ _INSTEAD = {
     "num-workers": _READERS,
     "workers": _READERS,
 }
-"""What to do where other tools have an option that is not needed here."""
+"""Remedies for options of other tools that are not needed here."""
 
 T = TypeVar("T")
 
@@ -78,8 +76,8 @@ class _Section(DefaultFormatter):
 
 
 def _with_all_settings(cls: type[T]) -> type[T]:
-    """Give a class a field for each setting, as text: `cclk.training.settings` reads and checks
-    it, as it does a TOML file.
+    """Add a text field for each setting to a class; `cclk.training.settings` parses the text as
+    TOML.
     """
     sections = dict.fromkeys(section for _, section, _ in setting_fields())
     groups = {
@@ -120,7 +118,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 @Parameter(name="*")
 @_with_all_settings
 class SettingOptions:
-    """Every setting by its name, such as --batch-size; None where it is not given."""
+    """Every setting by its name, such as --batch-size; None where it is not set."""
 
     def given(self) -> dict[str, str]:
         return {
@@ -131,7 +129,11 @@ class SettingOptions:
 
 
 def with_current_names(arguments: list[str]) -> list[str]:
-    """Replace `--loss.ridge` by `--ridge`, and options by their current names."""
+    """Replace `--loss.ridge` by `--ridge`, and old names of options by current ones.
+
+    Args:
+        arguments: The arguments of the command line.
+    """
     known = {f"--{section}.{name}": f"--{name}" for name, section, _ in setting_fields() if section}
     known |= {f"--{old}": f"--{new}" for old, new in RENAMED.items()}
 
@@ -143,25 +145,27 @@ def with_current_names(arguments: list[str]) -> list[str]:
 
 
 def unknown_option(error: UnknownOptionError) -> str:
-    """What to say about an option that a command does not have: which one was probably meant, of
-    all that it has.
+    """Return the message about an option that a command does not have, with the most similar one.
+
+    Args:
+        error: The error of cyclopts.
     """
     option = (error.token.keyword or error.token.value).partition("=")[0]
-    word = option.lstrip("-").rpartition(".")[2]
+    name = option.lstrip("-").rpartition(".")[2]
     known = [
-        name.removeprefix("--")
+        each.removeprefix("--")
         for argument in error.argument_collection
-        for name in argument.names
-        if name.startswith("--")
+        for each in argument.names
+        if each.startswith("--")
     ]
     command = " ".join(error.command_chain or ["cclk"])
-    positive = word.removeprefix("no-")
-    if word in _INSTEAD and "devices" in known:
-        meant = _INSTEAD[word]
-    elif positive != word and positive in known:
-        meant = f"did you mean --{positive} false?"
-    elif found := similar(word, known):
-        meant = f"did you mean {' or '.join(f'--{name}' for name in found)}?"
+    positive = name.removeprefix("no-")
+    if name in _INSTEAD and "devices" in known:
+        remedy = _INSTEAD[name]
+    elif positive != name and positive in known:
+        remedy = f"did you mean --{positive} false?"
+    elif matches := similar(name, known):
+        remedy = f"did you mean {' or '.join(f'--{match}' for match in matches)}?"
     else:
-        meant = f"{'--help-all' if 'devices' in known else '--help'} lists all of them"
-    return f"{command} has no option {option}: {meant}"
+        remedy = f"{'--help-all' if 'devices' in known else '--help'} lists all of them"
+    return f"{command} has no option {option}: {remedy}"

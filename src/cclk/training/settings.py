@@ -285,7 +285,7 @@ def load(
     if preset is not None:
         if preset not in presets():
             raise SettingsError(
-                f"there is no preset {preset!r}{suggestion(preset, presets())}: choose one of"
+                f"unknown preset {preset!r}{suggestion(preset, presets())}: choose one of"
                 f" {', '.join(presets())}"
             )
         tree, where = tomllib.loads((_presets() / f"{preset}.toml").read_text()), f"preset {preset}"
@@ -295,7 +295,7 @@ def load(
             tree = tomllib.loads(source.read_text())
         except FileNotFoundError:
             raise SettingsError(
-                f"there is no settings file {source}: see `cclk train --help` for presets"
+                f"the settings file {source} does not exist: see `cclk train --help` for presets"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{source} cannot be read: {error}") from error
@@ -323,7 +323,7 @@ def parse(tree: Mapping[str, Any], where: str = "settings") -> Settings:
         known = {key: _full_name(key, section) for key, section, _ in setting_fields()}
         known |= {section: section for _, section, _ in setting_fields() if section}
         raise SettingsError(
-            f"{where}: there is no setting {name!r}{suggestion(name.rpartition('.')[2], known)}"
+            f"{where}: unknown setting {name!r}{suggestion(name.rpartition('.')[2], known)}"
         )
     # A setting that takes a number or a name fails once for each.
     messages = [
@@ -367,7 +367,7 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
     if not sections:
         known = [inner.replace("_", "-") for inner, _, _ in setting_fields()]
         raise SettingsError(
-            f"there is no setting {name.replace('_', '-')!r}{suggestion(key, known)}: `cclk train"
+            f"unknown setting {name.replace('_', '-')!r}{suggestion(key, known)}: `cclk train"
             " --help-all` lists them"
         )
     section = sections[0]
