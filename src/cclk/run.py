@@ -343,5 +343,8 @@ def complete_settings(
 
 def default_folder(settings: Settings) -> Path:
     """The folder of a run if none is passed: runs/METHOD-DATASET-seedSEED."""
-    name = f"{settings.method}-{Path(settings.data.dataset).stem}-seed{settings.seed}"
-    return Path("runs") / name
+    names = (settings.method, Path(settings.data.dataset).stem)
+    method, dataset = (
+        name.rpartition(":")[2] for name in names
+    )  # of an import path, the last part
+    return Path("runs") / f"{method}-{dataset}-seed{settings.seed}"

@@ -15,7 +15,8 @@ from cclk.experiments import EXPERIMENTS, SIZES, Cell, Experiment, Plan, Size, e
 from cclk.experiments.measure import READ
 from cclk.experiments.registry.fair import UNTRAINED
 from cclk.experiments.registry.hardneg_kernels import FITTED
-from cclk.training.settings import METHODS, Settings, load
+from cclk.registry import METHODS
+from cclk.training.settings import Settings, load
 
 # Typed from the paper's tables, not from the registry: mean and spread.
 ZAPPOS, CUB, IMAGENET = "UT-Zappos", "CUB", "ImageNet-100"

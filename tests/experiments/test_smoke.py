@@ -17,7 +17,8 @@ import pytest
 
 from cclk.cli.main import main
 from cclk.experiments import EXPERIMENTS, experiment
-from cclk.training.settings import METHODS, load
+from cclk.registry import METHODS
+from cclk.training.settings import load
 
 CPU_SECONDS = 300
 """Far above what it takes, for other tests run beside it: so that a grid does not grow unnoticed

@@ -50,7 +50,7 @@ def load_dataset(settings: Settings) -> Dataset:
     if not dataset.columns and methods.find(settings.method).needs_condition:
         path = Path(settings.data.dataset).expanduser()
         columns = "an array `condition`"
-        if path.suffix != ".npz":
+        if path.suffix in (".csv", ".parquet"):
             columns = f"a condition among {', '.join(TableFile(path).names[:20])}"
         others = ", ".join(name for name in METHODS if not methods.find(name).needs_condition)
         raise SettingsError(
