@@ -37,11 +37,7 @@ def test_images_and_table_are_what_a_user_has(tmp_path: Path) -> None:
     assert angles.std() == pytest.approx(2 * ANGLE / np.sqrt(12), rel=0.1), "drawn evenly"
     assert {
         name: sum(row["split"] == name for row in found) for name in ("train", "validation", "test")
-    } == {
-        "train": 140,
-        "validation": 30,
-        "test": 30,
-    }
+    } == {"train": 140, "validation": 30, "test": 30}
     assert {row["garment"] for row in found} == set(garments.classes)
     images = [np.asarray(Image.open(tmp_path / "a" / row["path"])) for row in found]
     assert {image.shape for image in images} == {(40, 40)}

@@ -157,7 +157,7 @@ def test_what_is_chosen_can_be_chosen(name: str, size: Size) -> None:
         if cell.choices or plan.split == "validation" or plan.watch:
             module = settings.data.dataset.replace("-", "_").replace("_100", "100")
             own = (
-                inspect.signature(importlib.import_module(f"cclk.data.{module}").load)
+                inspect.signature(importlib.import_module(f"cclk.datasets.{module}").load)
                 .parameters["holdout"]
                 .default
             )

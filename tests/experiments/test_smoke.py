@@ -83,10 +83,9 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("hardneg-cclk", ("linear", "rbf", "polynomial")),
     ):
         assert {(method, "kernel", kernel) for kernel in kernels} <= ran
-    assert ran & {
-        ("fair-cclk", "kernel", "rbf"),
-        ("fair-cclk", "kernel", "auto"),
-    }, "auto is RBF for numbers such as colors"
+    assert ran & {("fair-cclk", "kernel", "rbf"), ("fair-cclk", "kernel", "auto")}, (
+        "auto is RBF for numbers such as colors"
+    )
     assert {("fair-infonce", count) for count in (3, 5, 10, 15, 20)} <= ran
 
     # What a smoke test leaves is not for the documentation; as if it were, all of it is rendered.

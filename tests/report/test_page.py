@@ -15,7 +15,7 @@ import pytest
 from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
 from cclk.evaluation import Evaluation
-from cclk.report import RunView, embed2d, figures, kernel_figure, write_report
+from cclk.report import RunView, embed2d, kernel_figure, plots, write_report
 from cclk.training.settings import load
 
 
@@ -113,18 +113,18 @@ def test_figures_are_what_plotly_accepts() -> None:
         categories={"site": ["Bonn", "Lyon", "Oslo"]},
     )
     drawn = [
-        *figures.planes([first, second]).values(),
-        *figures.curves([first, second]).values(),
-        *figures.kernel(second.kernel),
+        *plots.planes([first, second]).values(),
+        *plots.curves([first, second]).values(),
+        *plots.kernel(second.kernel),
     ]
     drawn += [
-        figures.by_label(first.embedding, 2),
-        *(figures.by_condition(e, 2) for e in (first.embedding, other, sites)),
+        plots.by_label(first.embedding, 2),
+        *(plots.by_condition(e, 2) for e in (first.embedding, other, sites)),
     ]
     drawn += [choice for figure in drawn for choice in figure.get("others", [])]
     for figure in drawn:
         go.Figure({"data": figure["data"], "layout": figure["layout"]})
-    chosen = figures.by_condition(other, 1)
+    chosen = plots.by_condition(other, 1)
     assert [figure["name"] for figure in (chosen, *chosen["others"])] == ["age", "dose", "x"]
 
 
@@ -144,7 +144,7 @@ def test_categories_have_names_and_a_legend() -> None:
             condition_names=names,
             categories=named,
         )
-        figure = figures.by_condition(found, 1)
+        figure = plots.by_condition(found, 1)
         (sites,) = [
             choice for choice in (figure, *figure.get("others", [])) if choice["name"] == "site"
         ]
@@ -154,7 +154,7 @@ def test_categories_have_names_and_a_legend() -> None:
         assert not any("colorscale" in trace["marker"] for trace in sites["data"])
     assert (
         "colorscale"
-        in figures.by_condition(
+        in plots.by_condition(
             embed2d(
                 condition, np.zeros(60), condition, classes=["a"], condition_names=["age", "x"]
             ),
@@ -168,7 +168,7 @@ def test_kernels_of_categories_are_ordered_by_them_and_name_them() -> None:
     condition = np.stack([random.uniform(18, 90, 30), random.permutation(30) % 2], axis=1)
     same = (condition[:, None, 1] == condition[None, :, 1]).astype(float)
     named = {"site": ["Bonn", "Oslo"]}
-    heat, *strip = figures.kernel(
+    heat, *strip = plots.kernel(
         kernel_figure(same, same, condition, condition_names=["age", "site"], categories=named)
     )[0]["data"]
     assert np.array_equal(heat["z"], np.kron(np.eye(2), np.ones((15, 15)))), (
@@ -178,7 +178,7 @@ def test_kernels_of_categories_are_ordered_by_them_and_name_them() -> None:
         ("Bonn", list(range(15))),
         ("Oslo", list(range(15, 30))),
     ]
-    layout = figures.kernel(
+    layout = plots.kernel(
         kernel_figure(same, same, condition, condition_names=["age", "site"], categories=named)
     )[0]["layout"]
     assert layout["showlegend"]
@@ -195,7 +195,7 @@ def test_more_categories_than_colors_share_one() -> None:
         classes=list(map(str, range(50))),
         condition_names="z",
     )
-    traces = figures.by_label(found, 1)["data"]
+    traces = plots.by_label(found, 1)["data"]
     assert [trace["name"] for trace in traces] == [*map(str, range(19)), "31 others"]
     assert len({trace["marker"]["color"] for trace in traces}) == 20
     assert sum(len(trace["x"]) for trace in traces) == 500
@@ -232,13 +232,12 @@ def test_learning_rates_have_a_log_axis() -> None:
         RunView("a", metrics=[{"step": 1, "lr": 1e-9, "loss": 2.0}]),
         RunView("b", metrics=[{"step": s, "lr": 0.1, "loss": 1.0} for s in (1, 2)]),
     ]
-    found = figures.curves(runs)
+    found = plots.curves(runs)
     assert found["learning rate"]["layout"]["yaxis"]["type"] == "log"
     assert "type" not in found["loss"]["layout"]["yaxis"]
-    assert [trace["mode"] for trace in found["loss"]["data"]] == [
-        "markers",
-        "lines",
-    ], "a single step is visible too"
+    assert [trace["mode"] for trace in found["loss"]["data"]] == ["markers", "lines"], (
+        "a single step is visible too"
+    )
 
 
 def test_planes_keep_data_apart() -> None:
@@ -252,7 +251,7 @@ def test_planes_keep_data_apart() -> None:
         )
         for name in ("colordigits", "colormnist")
     ]
-    found = figures.planes(runs)
+    found = plots.planes(runs)
     assert [[trace["name"] for trace in figure["data"]] for figure in found.values()] == [
         ["colordigits", "ideal"],
         ["colormnist", "ideal"],
@@ -261,7 +260,7 @@ def test_planes_keep_data_apart() -> None:
 
 
 def test_plane_puts_runs_where_they_are() -> None:
-    (figure,) = figures.planes(two_runs()).values()
+    (figure,) = plots.planes(two_runs()).values()
     fair = figure["data"][1]
     assert (fair["x"], fair["y"]) == ([0.37], [pytest.approx(96.5)])
     assert fair["error_x"]["array"] == [pytest.approx(0.02)]
@@ -271,7 +270,7 @@ def test_plane_puts_runs_where_they_are() -> None:
 
 
 def test_no_leak_of_a_category_is_guessing_the_most_frequent_one() -> None:
-    found = figures.planes([RunView("several", evaluation=Evaluation(several_columns()))])
+    found = plots.planes([RunView("several", evaluation=Evaluation(several_columns()))])
     assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {
         "age": [0],
         "site": [0.1],
@@ -283,7 +282,7 @@ def test_curves_skip_what_was_not_logged_and_thin_long_ones() -> None:
         {"step": step, "loss": float("nan") if step < 3 else step, "note": "hello", "done": True}
         for step in range(10_000)
     ]
-    found = figures.curves([RunView("a", metrics=lines), RunView("b")])
+    found = plots.curves([RunView("a", metrics=lines), RunView("b")])
     assert list(found) == ["loss"]
     (trace,) = found["loss"]["data"]
     assert 50 < len(trace["x"]) < 500
@@ -359,7 +358,7 @@ def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
     )
     assert "40.0 %" in words
     assert "guessing the most common" in words
-    (figure,) = figures.planes(
+    (figure,) = plots.planes(
         [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]
     ).values()
     assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]

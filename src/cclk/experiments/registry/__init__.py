@@ -1,9 +1,10 @@
-"""The registry: one small file per experiment."""
+"""The experiments of the paper, one module each."""
 
 from __future__ import annotations
 
 import importlib
 
+from cclk.errors import SettingsError
 from cclk.experiments.plan import Experiment
 
 EXPERIMENTS = (
@@ -15,10 +16,11 @@ EXPERIMENTS = (
 
 
 def experiment(name: str) -> Experiment:
-    """An experiment by its name."""
+    """Return an experiment by its name."""
     if name not in EXPERIMENTS:
-        raise ValueError(f"there is no experiment {name!r}: choose all, {', '.join(EXPERIMENTS)}")
-    found: Experiment = importlib.import_module(
-        f"cclk.experiments.registry.{name.replace('-', '_')}"
-    ).EXPERIMENT
-    return found
+        raise SettingsError(
+            f"there is no experiment {name!r}: choose all, {', '.join(EXPERIMENTS)}"
+        )
+    module = "weights_figure" if name == "weights" else name.replace("-", "_")
+    named: Experiment = importlib.import_module(f"{__name__}.{module}").EXPERIMENT
+    return named

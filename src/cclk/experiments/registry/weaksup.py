@@ -113,12 +113,7 @@ def plan(size: Size) -> Plan:
         return Plan(digits, seeds=1, common=DIGITS_SMOKE)
     fashion, cifar = (
         {**FASHION, "dataset_options": ATTRIBUTES},
-        {
-            **CIFAR,
-            "dataset_options": MOBILENET,
-            "steps": 400,
-            "standardize": False,
-        },
+        {**CIFAR, "dataset_options": MOBILENET, "steps": 400, "standardize": False},
     )
     warmer: Choices = tuple({"temperature": temperature} for temperature in (0.1, 0.2, 0.5))
     return Plan(
