@@ -121,7 +121,7 @@ def test_names_with_brackets_are_told_as_they_are(
     assert not caplog.records
     assert run("evaluate", tmp_path / "site", tmp_path / "age", "--bootstrap", 2) == 0
     told = capsys.readouterr().out
-    assert "What is read of the kind [k], and what leaks of each condition" in told
+    assert "Accuracy on the kind [k] and leakage of each condition" in told
     assert " site " in told
     assert " age " in told
 
@@ -151,7 +151,7 @@ def test_numbers_choose_a_network_for_numbers(
     assert (settings["model"]["encoder"], settings["augment"]["augmentation"]) == ("mlp", "vectors")
     assert settings["data"]["dataset_options"]["condition"] == ["age"]
     assert run("evaluate", out, "--bootstrap", 2) == 0
-    assert "What is read of the label, and what leaks of the age" in capsys.readouterr().out
+    assert "Accuracy on the label and leakage of the age" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore::cclk.CclkWarning")  # a batch of 16 has few hard negatives
@@ -180,7 +180,7 @@ def test_methods_without_a_condition(
     assert "no condition" in capsys.readouterr().err
     assert run("evaluate", out, "--bootstrap", 2) == 0
     shown = capsys.readouterr().out
-    assert "What is read of the kind" in shown
+    assert "Accuracy on the kind" in shown
     assert "leak" not in shown
     found = json.loads((out / "evaluation.json").read_text())
     assert set(found["encoder"]) == {"accuracy", "how"}
@@ -217,7 +217,7 @@ def test_a_run_without_a_condition_beside_one_with(
     assert run("train", *common, "--condition", "age", "--out", tmp_path / "fair") == 0
     folders = [tmp_path / "plain", tmp_path / "fair"]
     assert run("evaluate", *folders, "--bootstrap", 2) == 0
-    assert "What is read of the kind, and what leaks of the age" in capsys.readouterr().out
+    assert "Accuracy on the kind and leakage of the age" in capsys.readouterr().out
     assert run("report", *folders, "--out", tmp_path / "page.html", "--quiet") == 0
     assert "leak of the age" in (tmp_path / "page.html").read_text()
 

@@ -14,8 +14,13 @@ import torch
 
 from cclk.evaluation import Estimate, FeatureScores, Leakage, Samples, evaluate
 from cclk.evaluation.feature_splits import carve
-from cclk.evaluation.intervals import bootstrap, explained_variance, mean_squared_error, share_right
-from cclk.evaluation.probes import Scale, fit_classifier, fit_ridge, predict_neighbors
+from cclk.evaluation.intervals import (
+    bootstrap,
+    explained_variance,
+    mean_squared_error,
+    share_correct,
+)
+from cclk.evaluation.probes import FeatureScaler, fit_classifier, fit_ridge, predict_neighbors
 
 
 def make(
@@ -85,7 +90,7 @@ def test_continuous_condition_has_exactly_these_scores() -> None:
 
 
 class Recorder:
-    """Stands in for the training of the non-linear probe: keeps what it is given, and answers
+    """Stands in for the training of the nonlinear probe: keeps what it is given, and answers
     twice the linear probe.
     """
 
@@ -94,7 +99,7 @@ class Recorder:
         module = importlib.import_module("cclk.evaluation.evaluate")
         assert module.LARGEST_TRAINING_SET == 20_000
         monkeypatch.setattr(module, "LARGEST_TRAINING_SET", largest)
-        monkeypatch.setattr(module, "fit_network", self.fit)
+        monkeypatch.setattr(module, "fit_mlp", self.fit)
 
     def fit(self, *given: Any) -> Callable[[np.ndarray], np.ndarray]:
         names = ("features", "target", "validation", "validation_target", "start", "task", "seed")
@@ -109,7 +114,7 @@ def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> Non
     )  # so that the means of the splits differ
     recorder = Recorder(monkeypatch)
     found = evaluate(train, validation, test, "continuous", 4, bootstrap=30)
-    scale = Scale.fit(train.features)
+    scale = FeatureScaler.fit(train.features)
     x, held, query = (scale(part.features) for part in (train, validation, test))
     label = fit_classifier(x, train.y, 4, held, validation.y)
     near = predict_neighbors(train.features, train.y, 4, test.features)
@@ -123,8 +128,8 @@ def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> Non
         spread**-2.0,
     )
     statistics = {
-        "accuracy.linear": share_right(label(query).argmax(axis=1), test.y),
-        "accuracy.knn": share_right(near, test.y),
+        "accuracy.linear": share_correct(label(query).argmax(axis=1), test.y),
+        "accuracy.knn": share_correct(near, test.y),
         "leakage.baseline": mean_squared_error(
             np.broadcast_to(mean, test.condition.shape), test.condition
         ),
@@ -175,7 +180,7 @@ def test_categories_are_compared_with_the_training_splits_majority(
         0,
         20,
     )
-    scale, target = Scale.fit(train.features), (sites[0] == 8).astype(np.int64)
+    scale, target = FeatureScaler.fit(train.features), (sites[0] == 8).astype(np.int64)
     number = [{-3: 0, 8: 1}.get(site, 2) for site in sites[1].tolist()]
     linear = fit_classifier(
         scale(train.features), target, 2, scale(validation.features), np.array(number)
@@ -217,7 +222,7 @@ def test_the_network_is_fitted_on_a_random_part_of_a_large_training_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     train, validation, test = splits()
-    scaled, chosen = Scale.fit(train.features)(train.features).tolist(), []
+    scaled, chosen = FeatureScaler.fit(train.features)(train.features).tolist(), []
     for seed, largest, size in ((0, 100, 100), (1, 100, 100), (0, 500, 500)):
         recorder = Recorder(monkeypatch, largest)
         found = evaluate(train, validation, test, "continuous", seed, bootstrap=5)
@@ -401,19 +406,17 @@ def test_bad_input_gets_one_clear_message() -> None:
     broken.features[3, 7] = np.nan
     with pytest.raises(
         ValueError,
-        match=(
-            r"features of the test split hold NaN or infinity in 1 of 24 columns \(the first is 7\)"
-        ),
+        match=(r"of the test split contain NaN or infinity in 1 of 24 columns \(the first is 7\)"),
     ):
         evaluate(train, validation, broken, "continuous")
     broken = Samples(test.features, test.y, test.condition.copy())
     broken.condition[5, 1:] = np.inf
     with pytest.raises(
         ValueError,
-        match=r"condition of the validation split hold .* in 2 of 3 columns \(the first is 1\)",
+        match=r"condition of the validation split contain .* in 2 of 3 columns \(the first is 1\)",
     ):
         evaluate(train, broken, test, "continuous")
-    with pytest.raises(ValueError, match="of the training split hold"):
+    with pytest.raises(ValueError, match="of the training split contain"):
         evaluate(broken, validation, test, "continuous")
     with pytest.raises(ValueError, match="test split is empty"):
         evaluate(train, validation, NOTHING, "continuous")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cclk.evaluation.intervals import bootstrap, explained_variance, mean_squared_error, share_right
+from cclk.evaluation.intervals import (
+    bootstrap,
+    explained_variance,
+    mean_squared_error,
+    share_correct,
+)
 
 
 def test_values_are_the_textbook_ones() -> None:
@@ -48,7 +53,7 @@ def test_intervals_are_those_of_a_plain_loop() -> None:
 def test_share_has_the_width_that_theory_gives() -> None:
     truth = np.zeros(10_000, np.int64)
     answers = (np.arange(10_000) % 10 == 0).astype(np.int64)
-    found = bootstrap({"accuracy": share_right(answers, truth)}, 1000, 0)["accuracy"]
+    found = bootstrap({"accuracy": share_correct(answers, truth)}, 1000, 0)["accuracy"]
     assert found.value == pytest.approx(0.9)
     assert found.high - found.low == pytest.approx(2 * 1.96 * np.sqrt(0.09 / 10_000), rel=0.1)
     assert found.low < 0.9 < found.high
@@ -79,7 +84,7 @@ def test_a_large_offset_does_not_cost_precision() -> None:
 
 def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk holds no more counts than allowed, or one resample where not even that fits."""
-    measures = {"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}
+    measures = {"accuracy": share_correct(np.arange(40) % 3, np.zeros(40, np.int64))}
     whole, sizes, bincount = bootstrap(measures, 7, 0), [], np.bincount
     monkeypatch.setattr(
         np,
@@ -96,7 +101,7 @@ def test_resamples_are_the_same_in_any_number_of_chunks(monkeypatch: pytest.Monk
 
 
 def test_one_resample_is_enough() -> None:
-    found = bootstrap({"accuracy": share_right(np.arange(40) % 3, np.zeros(40, np.int64))}, 1, 0)[
+    found = bootstrap({"accuracy": share_correct(np.arange(40) % 3, np.zeros(40, np.int64))}, 1, 0)[
         "accuracy"
     ]
     assert found.low == found.high
@@ -104,4 +109,4 @@ def test_one_resample_is_enough() -> None:
 
 def test_no_resamples_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 resample"):
-        bootstrap({"a": share_right(np.zeros(3, np.int64), np.zeros(3, np.int64))}, 0, 0)
+        bootstrap({"a": share_correct(np.zeros(3, np.int64), np.zeros(3, np.int64))}, 0, 0)

@@ -12,8 +12,14 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from cclk.evaluation.nonlinear import Task, fit_network
-from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbors
+from cclk.evaluation.nonlinear import Task, fit_mlp
+from cclk.evaluation.probes import (
+    FeatureScaler,
+    LinearProbe,
+    fit_classifier,
+    fit_ridge,
+    predict_neighbors,
+)
 
 
 def normal(n: int, d: int, seed: int) -> np.ndarray:
@@ -28,7 +34,7 @@ def test_scale_standardizes_and_leaves_constant_columns_alone() -> None:
     features = np.concatenate(
         [5 + 3 * normal(500, 2, 0), np.full((500, 1), 7.1, np.float32)], axis=1
     )
-    scaled = Scale.fit(features)(features)
+    scaled = FeatureScaler.fit(features)(features)
     np.testing.assert_allclose(scaled[:, :2].std(axis=0), 1, atol=1e-5)
     np.testing.assert_allclose(scaled[:, :2].mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(scaled[:, 2], 0, atol=1e-5)
@@ -40,7 +46,7 @@ def test_scale_standardizes_and_leaves_constant_columns_alone() -> None:
 )
 def test_scale_tells_a_small_spread_from_rounding(mean: float, spread: float, varies: bool) -> None:
     column = (mean + spread * np.where(np.arange(100) % 2, 1.0, -1.0)).astype(np.float32)[:, None]
-    assert Scale.fit(column).spread == pytest.approx(spread if varies else 1.0, rel=1e-3)
+    assert FeatureScaler.fit(column).std == pytest.approx(spread if varies else 1.0, rel=1e-3)
 
 
 def test_ridge_is_the_closed_form_at_the_alpha_that_validation_prefers() -> None:
@@ -206,7 +212,7 @@ def test_network_reads_what_a_linear_probe_cannot() -> None:
     mean, spread = target[0].mean(), target[0].std()
     t, held_t, test_t = ((part - mean) / spread for part in target)
     linear = fit_ridge(x, t, held, held_t)
-    network = fit_network(x, t, held, held_t, linear, "regression", 0)
+    network = fit_mlp(x, t, held, held_t, linear, "regression", 0)
     assert abs(r2(linear(test), test_t)) < 0.1
     assert r2(network(test), test_t) > 0.95
 
@@ -215,7 +221,7 @@ def test_network_classifies_what_a_linear_probe_cannot() -> None:
     x, held, test = normal(2000, 10, 0), normal(300, 10, 1), normal(500, 10, 2)
     y, held_y, test_y = ((part[:, 0] * part[:, 1] > 0).astype(np.int64) for part in (x, held, test))
     linear = fit_classifier(x, y, 2, held, held_y)
-    network = fit_network(x, y, held, held_y, linear, "classification", 0)
+    network = fit_mlp(x, y, held, held_y, linear, "classification", 0)
     assert (linear(test).argmax(axis=1) == test_y).mean() < 0.6
     assert (network(test).argmax(axis=1) == test_y).mean() > 0.93
 
@@ -223,9 +229,9 @@ def test_network_classifies_what_a_linear_probe_cannot() -> None:
 def test_network_starts_as_the_linear_probe_and_keeps_it_where_nothing_is_better() -> None:
     x, held, test = normal(300, 10, 0), normal(100, 10, 1), normal(50, 10, 2)
     weight = normal(10, 2, 3)
-    exact = Linear(weight, np.zeros(2, np.float32), 0.0)
-    network = fit_network(x, exact(x), held, exact(held), exact, "regression", 0)
-    assert [layer.shape for layer in (network.first, network.second, network.third)] == [
+    exact = LinearProbe(weight, np.zeros(2, np.float32), 0.0)
+    network = fit_mlp(x, exact(x), held, exact(held), exact, "regression", 0)
+    assert [layer.shape for layer in network.parameters[:3]] == [
         (10, 256),
         (256, 256),
         (256, 2),
@@ -237,9 +243,9 @@ WIDTH = 16
 
 
 def train_by_the_recipe(
-    x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, start: Linear, seed: int
+    x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, start: LinearProbe, seed: int
 ) -> tuple[Tensor, int, int]:
-    """The training of the non-linear probe written out: predictions for `held`, the number of
+    """The training of the nonlinear probe written out: predictions for `held`, the number of
     steps, and the step that was best.
     """
     loss = F.cross_entropy if t.ndim == 1 else F.mse_loss
@@ -313,13 +319,13 @@ def test_network_is_trained_by_the_recipe(
     if task == "classification":
         t, held_t = ((part[:, 0] > 0).astype(np.int64) for part in (t, held_t))
     outputs = 2 if task == "classification" else 1
-    start = Linear(np.float32(0.1) * normal(5, outputs, 3), np.zeros(outputs, np.float32), 0.0)
+    start = LinearProbe(np.float32(0.1) * normal(5, outputs, 3), np.zeros(outputs, np.float32), 0.0)
     monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", WIDTH)
     steps, step = [], torch.optim.AdamW.step
     monkeypatch.setattr(
         torch.optim.AdamW, "step", lambda optimizer: [steps.append(1), step(optimizer)][1]
     )
-    network = fit_network(x, t, held, held_t, start, task, 7)
+    network = fit_mlp(x, t, held, held_t, start, task, 7)
     made = len(steps)
     expected, last, best = train_by_the_recipe(
         *(torch.from_numpy(part) for part in (x, t, held, held_t)), start, 7
@@ -337,7 +343,7 @@ def test_network_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> N
 
     def fit(seed: int, noise: int) -> np.ndarray:
         torch.manual_seed(noise)
-        return fit_network(x, t, held, held_t, start, "regression", seed)(held)
+        return fit_mlp(x, t, held, held_t, start, "regression", seed)(held)
 
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
     first = fit(3, 1)

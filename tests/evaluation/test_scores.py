@@ -116,7 +116,7 @@ def test_printed_it_is_a_table() -> None:
         scores(0.928, 0.9, color=number(0.99, 0.999), site=category(0.6, 0.7)), FeatureScores()
     )
     assert str(found).splitlines() == [
-        "features    linear  kNN     leakage of  linear   non-linear",
+        "features    linear  kNN     leakage of  linear   nonlinear",
         "encoder     92.8 %  90.0 %  color       R² 0.99  R² 1.00",
         "                            site        60.0 %   70.0 %",
         "projection  -       -       -           -        -",

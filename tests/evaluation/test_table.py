@@ -55,7 +55,7 @@ def test_table_has_these_cells() -> None:
         "second": Evaluation(categorical(0.7, 0.3)),
     }
     table = evaluation_table(runs)
-    assert str(table.title) == "What is read of the label, and what leaks of each condition"
+    assert str(table.title) == "Accuracy on the label and leakage of each condition"
     assert table.caption == "on the test split; below each value, its 95 % interval"
     assert {
         str(column.header): [str(cell) for cell in column.cells] for column in table.columns
@@ -63,10 +63,10 @@ def test_table_has_these_cells() -> None:
         "run,\nfeatures": ["first\nencoder", "projection", "", "second\nencoder"],
         "label\nlinear": ["92.8 %\n91.8…93.8", "90.0 %\n89.0…91.0", "", "70.0 %\n69.0…71.0"],
         "label\nkNN": ["87.8 %\n86.8…88.8", "85.0 %\n84.0…86.0", "", "70.0 %\n69.0…71.0"],
-        "leak of": ["condition", "age", "site", "condition"],
+        "leakage\nof": ["condition", "age", "site", "condition"],
         "\nlinear": ["R² 0.99\n0.98…1.00", "R² 0.30\n0.29…0.31", "-", "30.0 %\n29.0…31.0"],
-        "\nnon-linear": ["R² 1.00\n0.99…1.01", "R² 0.40\n0.39…0.41", "-", "30.0 %\n29.0…31.0"],
-        "beside the\nbaseline": [
+        "\nnonlinear": ["R² 1.00\n0.99…1.01", "R² 0.40\n0.39…0.41", "-", "30.0 %\n29.0…31.0"],
+        "versus\nbaseline": [
             "MSE 50.0\nmean 5,000",
             "MSE 3,500\nmean 5,000",
             "-",
@@ -77,7 +77,7 @@ def test_table_has_these_cells() -> None:
     justify = [column.justify for column in table.columns]
     assert justify == ["left", "right", "right", "left", "right", "right", "right"]
     one = evaluation_table({"first": Evaluation(scores(0.9, color=Leakage()))}, label="digit")
-    assert str(one.title) == "What is read of the digit, and what leaks of the color"
+    assert str(one.title) == "Accuracy on the digit and leakage of the color"
 
 
 def test_several_condition_columns_fit_a_terminal_of_80() -> None:
@@ -85,10 +85,10 @@ def test_several_condition_columns_fit_a_terminal_of_80() -> None:
     text = shown({"garments": Evaluation(part, part)}, "garment", 80)
     assert not re.search(r"…\s", text), "nothing is cut off"
     for expected in (
-        "what leaks of each condition",
+        "leakage of each condition",
         "garments",
         "projection",
-        "non-linear",
+        "nonlinear",
         "89.0…91.0",
         "0.29…0.31",
         "mean 5,000",
@@ -109,7 +109,7 @@ def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
         "second": Evaluation(scores(0.9, site=category(0.6, 0.6))),
     }
     text = shown(runs, "household_pay [k$]", 80)
-    assert "What is read of the household_pay [k$], and what leaks of each condition" in " ".join(
+    assert "Accuracy on the household_pay [k$] and leakage of each condition" in " ".join(
         text.split()
     )
     assert text.count("-0.06…-0.04") == 4

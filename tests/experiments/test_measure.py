@@ -118,9 +118,7 @@ def test_labels_alone_do_not_look_at_the_condition(monkeypatch: pytest.MonkeyPat
     inside = importlib.import_module(
         "cclk.evaluation.evaluate"
     )  # the package's `evaluate` is the function
-    monkeypatch.setattr(
-        inside, "fit_network", lambda *_: pytest.fail("the non-linear probe was fitted")
-    )
+    monkeypatch.setattr(inside, "fit_mlp", lambda *_: pytest.fail("the nonlinear probe was fitted"))
     assert list(measure(dataset(), embed, ("knn", "accuracy"), "test", 0)) == ["knn", "accuracy"]
 
 

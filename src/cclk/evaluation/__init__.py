@@ -1,4 +1,4 @@
-"""Evaluation: what a representation tells of the label, and what it leaks of the condition."""
+"""Evaluation: accuracy on the label and leakage of the condition, by probes of a representation."""
 
 from cclk.evaluation.evaluate import Kind, evaluate
 from cclk.evaluation.feature_splits import Samples
@@ -13,14 +13,6 @@ from cclk.evaluation.scores import (
 )
 
 __all__ = [
-    "Accuracy",
-    "Estimate",
-    "Evaluation",
-    "FeatureScores",
-    "Kind",
-    "Leakage",
-    "Samples",
-    "evaluate",
-    "read_evaluation",
-    "write_evaluation",
-]
+    "Accuracy", "Estimate", "Evaluation", "FeatureScores", "Kind", "Leakage", "Samples",
+    "evaluate", "read_evaluation", "write_evaluation",
+]  # fmt: skip

@@ -1,30 +1,42 @@
-"""Measure one representation: what can be read from it of the label, and what leaks of the
-condition.
+"""Evaluate one representation: how well the label and the condition are predicted from it.
 
-A leak is never a bare MSE. It stands beside the error of predicting the training mean, as R^2, by a
-linear and by a non-linear probe:
+Leakage is the R^2 of a linear and of a nonlinear probe, next to the error of predicting the mean:
 
-    R^2 = 1 - sum (prediction - z)^2 / sum (z - mean of z)^2      on the test split; columns of z are divided by their training spread first
+    R^2 = 1 - sum (prediction - z)^2 / sum (z - mean of z)^2
+
+on the test split. Columns of z are first divided by their standard deviation in the training split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from cclk.errors import CclkError, DataError
 from cclk.evaluation import intervals
 from cclk.evaluation.feature_splits import Floats, Integers, Samples, carve, check
-from cclk.evaluation.intervals import Statistic, explained_variance, mean_squared_error, share_right
-from cclk.evaluation.nonlinear import LARGEST_TRAINING_SET, Network, Task, fit_network
-from cclk.evaluation.probes import Linear, Scale, fit_classifier, fit_ridge, predict_neighbors
+from cclk.evaluation.intervals import (
+    Statistic,
+    explained_variance,
+    mean_squared_error,
+    share_correct,
+)
+from cclk.evaluation.nonlinear import LARGEST_TRAINING_SET, MLPProbe, Task, fit_mlp
+from cclk.evaluation.probes import (
+    FeatureScaler,
+    LinearProbe,
+    fit_classifier,
+    fit_ridge,
+    predict_neighbors,
+)
 from cclk.evaluation.scores import Accuracy, Detail, FeatureScores, Leakage
 
 Kind = Literal["continuous", "categorical", "mixed"]
 Parts = Sequence[tuple[str, Literal["continuous", "categorical"], slice]]
-"""The columns of a mixed condition: the name, kind and place of each."""
+"""Name, kind and position of each column of a mixed condition."""
 
 
 def evaluate(
@@ -38,18 +50,19 @@ def evaluate(
     parts: Parts = (),
     condition: str = "condition",
 ) -> FeatureScores:
-    """Probe one representation: fit on train, choose on validation, report on test with 95 %
-    bootstrap intervals.
+    """Fit probes on train, select their regularization on validation, and score them on test.
 
     Args:
-        validation: if it is empty, a part of the training split serves instead (and `how` says so).
-        kind: of the condition. Categorical leaks are accuracies; continuous ones R^2, and MSE in
-            its own units (mean over columns).
-        seed: of the carved validation split, the non-linear probe and the bootstrap.
-        bootstrap: the number of resamples of the test split.
-        leakage: whether to measure leakage of the condition; without it evaluation is much faster.
-        parts: the columns of a mixed condition; the leakage of each is measured separately.
-        condition: the name of a condition that is not mixed.
+        train: samples that the probes are fitted on.
+        validation: if empty, a random part of `train` is used instead.
+        test: samples that the scores and their 95 % bootstrap intervals are computed on.
+        kind: kind of the condition. Leakage is the accuracy for a categorical condition, and R^2
+            and MSE (mean over columns, in their own units) for a continuous one.
+        seed: seed of the validation split, the nonlinear probe and the bootstrap.
+        bootstrap: number of resamples of the test split.
+        leakage: if False, only the label is evaluated, which is much faster.
+        parts: the columns of a mixed condition, each of which is evaluated separately.
+        condition: name of a condition that is not mixed.
 
     Returns:
         Accuracies, and the leakage of each column by its name. A column that is constant in the
@@ -58,162 +71,119 @@ def evaluate(
     for name, split in (("training", train), ("validation", validation), ("test", test)):
         check(split, name)
     if kind not in ("continuous", "categorical", "mixed") or (kind == "mixed") != bool(parts):
-        raise ValueError(
+        raise CclkError(
             f'kind must be "continuous" or "categorical", or "mixed" with its parts, got {kind!r}'
             f" and {len(parts)} parts"
         )
     if len(test) == 0:
-        raise ValueError("the test split is empty: there is nothing to report on")
-    how: dict[str, Detail] = {
+        raise DataError("the test split is empty: there is nothing to evaluate on")
+    details: dict[str, Detail] = {
         "validation_from": "its own split" if len(validation) else "the training split"
     }
     if not len(validation):
         train, validation = carve(train, seed)
-    scale = Scale.fit(train.features)
-    probing = _Probing(
-        scale(train.features), scale(validation.features), scale(test.features), seed, how
-    )
-
+    scaler = FeatureScaler.fit(train.features)
+    features = (scaler(split.features) for split in (train, validation, test))
+    probes = _Probes(*features, seed, details)
     columns: Sequence[tuple[str, Kind, slice]] = (
         (parts or [(condition, kind, slice(None))]) if leakage else ()
     )
-    found: dict[str | None, dict[str, Statistic]] = {
-        None: _label_statistics(probing, train, validation, test)
+    statistics: dict[tuple[str | None, str], Statistic] = {
+        (None, name): statistic for name, statistic in probes.label(train, validation, test).items()
     }
-    for name, column_kind, place in columns:
-        values = [split.condition[:, place] for split in (train, validation, test)]
-        varies = _varies(values[0]) and _varies(values[2])
-        found[name] = (
-            (_category_statistics if column_kind == "categorical" else _number_statistics)(
-                probing, *values
-            )
-            if varies
-            else {}
-        )
-    estimates = intervals.bootstrap(
-        {
-            (column, name): statistic
-            for column, named in found.items()
-            for name, statistic in named.items()
-        },
-        bootstrap,
-        seed,
-    )
-    scores = {
-        column: {name: estimates[column, name] for name in named} for column, named in found.items()
-    }
-    sizes = {
-        "train": len(train),
-        "validation": len(validation),
-        "test": len(test),
-        "bootstrap": bootstrap,
-        "seed": seed,
-    }
+    for column, column_kind, position in columns:
+        values = [split.condition[:, position] for split in (train, validation, test)]
+        if _varies(values[0]) and _varies(values[2]):
+            probe = probes.category if column_kind == "categorical" else probes.number
+            statistics |= {(column, name): value for name, value in probe(*values).items()}
+    estimates = intervals.bootstrap(statistics, bootstrap, seed)
+    sizes = {"train": len(train), "validation": len(validation), "test": len(test)}
+
+    def of(column: str | None) -> dict[str, Any]:
+        return {name: value for (owner, name), value in estimates.items() if owner == column}
+
     return FeatureScores(
-        Accuracy(**scores[None]),
-        {name: Leakage(**scores[name]) for name, _, _ in columns},
-        sizes | how,
+        Accuracy(**of(None)),
+        {column: Leakage(**of(column)) for column, _, _ in columns},
+        {**sizes, "bootstrap": bootstrap, "seed": seed, **details},
     )
 
 
-@dataclass
-class _Probing:
-    """The standardized features of the three splits, and what was chosen on the way."""
+@dataclass(frozen=True)
+class _Probes:
+    """The standardized features of the three splits; notes selected settings in `details`."""
 
     train: Floats
     validation: Floats
     test: Floats
     seed: int
-    how: dict[str, Detail] = field(default_factory=dict)
+    details: dict[str, Detail]
 
-    def classifier(self, name: str, train: Integers, validation: Integers, classes: int) -> Linear:
-        """The linear probe for class numbers."""
+    def label(self, train: Samples, validation: Samples, test: Samples) -> dict[str, Statistic]:
+        names = np.unique(train.y)
+        target, held, truth = (_codes(split.y, names) for split in (train, validation, test))
+        linear = self._classifier("accuracy", target, held, len(names))(self.test).argmax(axis=1)
+        knn = predict_neighbors(train.features, target, len(names), test.features)
+        return {"linear": share_correct(linear, truth), "knn": share_correct(knn, truth)}
+
+    def number(self, train: Floats, validation: Floats, test: Floats) -> dict[str, Statistic]:
+        mean, constant = train.mean(axis=0), np.ptp(train, axis=0) == 0
+        std = np.where(constant, 1.0, train.std(axis=0))
+        weight = np.where(constant, 0.0, std**-2.0)
+        target, held = (train - mean) / std, (validation - mean) / std
+        linear = fit_ridge(self.train, target, self.validation, held)
+        self.details["condition_alpha"] = linear.strength
+        nonlinear = self._mlp(target, held, linear, "regression")
+        statistics = {"baseline": mean_squared_error(np.broadcast_to(mean, test.shape), test)}
+        for name, probe in (("linear", linear), ("nonlinear", nonlinear)):
+            prediction = probe(self.test) * std + mean
+            statistics[name] = explained_variance(prediction, test, weight)
+            statistics[f"{name}_mse"] = mean_squared_error(prediction, test)
+        return statistics
+
+    def category(self, train: Floats, validation: Floats, test: Floats) -> dict[str, Statistic]:
+        if train.shape[1] != 1:
+            raise DataError(
+                f"a categorical condition is one column of integers, got {train.shape[1]} columns:"
+                " join them into one"
+            )
+        names, counts = np.unique(train, return_counts=True)
+        target, held, truth = (_codes(values[:, 0], names) for values in (train, validation, test))
+        linear = self._classifier("condition", target, held, len(names))
+        nonlinear = self._mlp(target, held, linear, "classification")
+        return {
+            "linear": share_correct(linear(self.test).argmax(axis=1), truth),
+            "nonlinear": share_correct(nonlinear(self.test).argmax(axis=1), truth),
+            "baseline": share_correct(np.full_like(truth, counts.argmax()), truth),
+        }
+
+    def _classifier(
+        self, name: str, train: Integers, validation: Integers, classes: int
+    ) -> LinearProbe:
         linear = fit_classifier(self.train, train, classes, self.validation, validation)
-        self.how[f"{name}_c"] = linear.strength
+        self.details[f"{name}_c"] = linear.strength
         return linear
 
-    def ridge(self, train: Floats, validation: Floats) -> Linear:
-        """The linear probe for numbers."""
-        linear = fit_ridge(self.train, train, self.validation, validation)
-        self.how["condition_alpha"] = linear.strength
-        return linear
-
-    def network(
-        self, train: Floats | Integers, validation: Floats | Integers, start: Linear, task: Task
-    ) -> Network:
-        """The non-linear probe, which starts from the linear one; fitted on a part of a large
-        training split.
-        """
+    def _mlp(
+        self, train: Floats | Integers, held: Floats | Integers, start: LinearProbe, task: Task
+    ) -> MLPProbe:
         rows = np.arange(len(self.train))
         if len(rows) > LARGEST_TRAINING_SET:
-            rows = np.sort(
-                np.random.default_rng((self.seed, 3)).permutation(rows)[:LARGEST_TRAINING_SET]
-            )
-        self.how["nonlinear_train"] = len(rows)
-        held, held_target = self.validation, validation
-        if (
-            task == "classification"
-        ):  # the loss has no class for categories that the training split lacks
-            known = validation < len(start.bias)
-            held, held_target = (
-                (held[known], validation[known]) if known.any() else (self.train, train)
-            )
-        return fit_network(self.train[rows], train[rows], held, held_target, start, task, self.seed)
+            order = np.random.default_rng((self.seed, 3)).permutation(rows)
+            rows = np.sort(order[:LARGEST_TRAINING_SET])
+        self.details["nonlinear_train"] = len(rows)
+        features = self.validation
+        if task == "classification":  # the loss is undefined for classes that train lacks
+            known = held < len(start.bias)
+            features, held = (features[known], held[known]) if known.any() else (self.train, train)
+        return fit_mlp(self.train[rows], train[rows], features, held, start, task, self.seed)
 
 
-def _label_statistics(
-    probing: _Probing, train: Samples, validation: Samples, test: Samples
-) -> dict[str, Statistic]:
-    names = np.unique(train.y)
-    target, held, truth = (_number(split.y, names) for split in (train, validation, test))
-    linear = probing.classifier("accuracy", target, held, len(names))(probing.test).argmax(axis=1)
-    near = predict_neighbors(train.features, target, len(names), test.features)
-    return {"linear": share_right(linear, truth), "knn": share_right(near, truth)}
-
-
-def _number_statistics(
-    probing: _Probing, train: Floats, validation: Floats, test: Floats
-) -> dict[str, Statistic]:
-    mean, constant = train.mean(axis=0), np.ptp(train, axis=0) == 0
-    unit = np.where(constant, 1.0, train.std(axis=0))
-    weight = np.where(constant, 0.0, unit**-2.0)
-    target, held = (train - mean) / unit, (validation - mean) / unit
-    linear = probing.ridge(target, held)
-    network = probing.network(target, held, linear, "regression")
-    found = {"baseline": mean_squared_error(np.broadcast_to(mean, test.shape), test)}
-    for name, probe in (("linear", linear), ("nonlinear", network)):
-        prediction = probe(probing.test) * unit + mean
-        found[name] = explained_variance(prediction, test, weight)
-        found[f"{name}_mse"] = mean_squared_error(prediction, test)
-    return found
-
-
-def _category_statistics(
-    probing: _Probing, train: Floats, validation: Floats, test: Floats
-) -> dict[str, Statistic]:
-    if train.shape[1] != 1:
-        raise ValueError(
-            f"a categorical condition is one column of integers, got {train.shape[1]} columns: join"
-            " them into one"
-        )
-    names, counts = np.unique(train, return_counts=True)
-    target, held, truth = (_number(values[:, 0], names) for values in (train, validation, test))
-    linear = probing.classifier("condition", target, held, len(names))
-    network = probing.network(target, held, linear, "classification")
-    return {
-        "linear": share_right(linear(probing.test).argmax(axis=1), truth),
-        "nonlinear": share_right(network(probing.test).argmax(axis=1), truth),
-        "baseline": share_right(np.full_like(truth, counts.argmax()), truth),
-    }
-
-
-def _number(values: Any, names: Any) -> Integers:
-    """Class numbers 0, 1, ...; what the training split does not have gets a number that no probe
-    answers.
-    """
-    places = np.searchsorted(names, values)
-    places[names[np.minimum(places, len(names) - 1)] != values] = len(names)
-    return np.asarray(places, dtype=np.int64)
+def _codes(values: Any, names: Any) -> Integers:
+    """Class codes 0, 1, ...; values that `names` lacks have a code that no probe predicts."""
+    codes = np.searchsorted(names, values)
+    codes[names[np.minimum(codes, len(names) - 1)] != values] = len(names)
+    return np.asarray(codes, dtype=np.int64)
 
 
 def _varies(condition: Floats) -> bool:

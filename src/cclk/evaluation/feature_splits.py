@@ -1,4 +1,4 @@
-"""What the probes are fitted and tested on: the features of a split, its labels and its condition."""
+"""The samples of a split that probes are fitted and tested on: features, labels, condition."""
 
 from __future__ import annotations
 
@@ -9,72 +9,75 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cclk.errors import DataError
+
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
-_CARVED = 0.15  # the share of the training split that serves as validation where none is given
+_CARVED = 0.15  # share of the training split that serves as validation if there is none
 
 
 @dataclass(frozen=True, init=False)
 class Samples:
-    """One split as one representation sees it. Tensors are taken too; they are kept as arrays."""
+    """One representation of the samples of a split.
+
+    Args:
+        features: (n, d).
+        y: (n,) labels.
+        condition: (n, k) or (n,) numbers; a categorical condition is one column of integers.
+    """
 
     features: Floats
-    """(n, d)."""
     y: Integers
-    """(n,) labels."""
     condition: Floats
-    """(n, k) or (n,) numbers; a categorical condition is one column of integers."""
 
     def __init__(self, features: object, y: object, condition: object) -> None:
-        features, y, condition = (
-            _array(features, np.float32),
-            _array(y, np.int64),
-            _array(condition, np.float64),
-        )
-        if condition.ndim == 1:
-            condition = condition[:, None]
-        if features.ndim != 2 or condition.ndim != 2 or y.ndim != 1:
-            raise ValueError(
-                f"samples need features (n, d), y (n,) and condition (n, k), got {features.shape},"
-                f" {y.shape} and {condition.shape}"
+        arrays = {
+            "features": _array(features, np.float32),
+            "y": _array(y, np.int64),
+            "condition": _array(condition, np.float64),
+        }
+        if arrays["condition"].ndim == 1:
+            arrays["condition"] = arrays["condition"][:, None]
+        if [array.ndim for array in arrays.values()] != [2, 1, 2]:
+            shapes = [array.shape for array in arrays.values()]
+            raise DataError(
+                f"samples need features (n, d), y (n,) and condition (n, k), got {shapes[0]},"
+                f" {shapes[1]} and {shapes[2]}"
             )
-        if not len(features) == len(y) == len(condition):
-            raise ValueError(
-                f"features have {len(features)} rows, y {len(y)} and condition {len(condition)}:"
-                " they must be the same samples"
+        rows = [len(array) for array in arrays.values()]
+        if len(set(rows)) > 1:
+            raise DataError(
+                f"features have {rows[0]} rows, y {rows[1]} and condition {rows[2]}: they must be"
+                " the same samples"
             )
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "y", y)
-        object.__setattr__(self, "condition", condition)
+        for name, array in arrays.items():
+            object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def subset(self, rows: Integers) -> Samples:
-        """Some of the samples, by row number."""
+        """Return the samples with these row numbers."""
         return Samples(self.features[rows], self.y[rows], self.condition[rows])
 
 
 def check(samples: Samples, split: str) -> None:
-    """Refuse what no probe can be fitted on, naming the split and the column."""
+    """Raise an error that names split and column if features or condition are not finite."""
     for name, values in (("features", samples.features), ("condition", samples.condition)):
         bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
         if len(bad):
-            raise ValueError(
-                f"the {name} of the {split} split hold NaN or infinity in {len(bad)} of"
+            raise DataError(
+                f"the {name} of the {split} split contain NaN or infinity in {len(bad)} of"
                 f" {values.shape[1]} columns (the first is {bad[0]}): the network has diverged or"
-                " the data are damaged; lower the learning rate or mend the data"
+                " the data are damaged; lower the learning rate or repair the data"
             )
 
 
 def carve(train: Samples, seed: int) -> tuple[Samples, Samples]:
-    """Split the training samples into training and validation, at random from the seed."""
+    """Split training samples into training and validation samples at random."""
     if len(train) < 2:
-        raise ValueError(
-            f"the training split has {len(train)} samples: at least 2 are needed to fit a probe and"
-            " to choose its strength"
-        )
+        raise DataError(f"the training split has {len(train)} samples: a probe needs at least 2")
     order = np.random.default_rng((seed, 1)).permutation(len(train))
     cut = max(1, round(_CARVED * len(train)))
     return train.subset(np.sort(order[cut:])), train.subset(np.sort(order[:cut]))
@@ -83,10 +86,8 @@ def carve(train: Samples, seed: int) -> tuple[Samples, Samples]:
 def _array(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        values = (
-            values.double() if values.is_floating_point() else values
-        ).numpy()  # numpy has no bfloat16
+        if values.is_floating_point():
+            values = values.double()  # numpy has no bfloat16
+        values = values.numpy()
     array = np.ascontiguousarray(values, dtype=dtype)
-    return (
-        array if array.flags.writeable else array.copy()
-    )  # torch warns about arrays that it could not write to
+    return array if array.flags.writeable else array.copy()  # torch warns about read-only arrays

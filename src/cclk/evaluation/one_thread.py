@@ -1,6 +1,4 @@
-"""One thread for the small fits: their results then do not depend on the number of cores, nor
-their speed on who else is busy.
-"""
+"""Single-threaded fits: results and speed do not depend on the number of cores or their load."""
 
 from __future__ import annotations
 
@@ -12,10 +10,10 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let BLAS, OpenMP and torch work with one thread inside the block.
+    """Limit BLAS, OpenMP and torch to one thread inside the block.
 
-    Threads that wait for each other in products this small spin: on a busy machine two were 15
-    times slower than one.
+    Threads that wait for each other in small products spin: on a busy machine two were 15 times
+    slower than one.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

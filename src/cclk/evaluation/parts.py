@@ -1,4 +1,4 @@
-"""The columns of a dataset's condition as evaluation takes them."""
+"""The columns of a dataset's condition as `evaluate` takes them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from cclk.evaluation.evaluate import Parts
 
 
 def parts_of(dataset: Dataset) -> Parts:
-    """The columns of a mixed condition, each of which may leak by itself."""
+    """Return the columns of a mixed condition, each of which is evaluated separately."""
     if dataset.condition_kind != "mixed":
         return ()
     return [
-        (column.name, "categorical" if column.kind == "categorical" else "continuous", place)
-        for column, place in placed(dataset.columns)
+        (column.name, "categorical" if column.kind == "categorical" else "continuous", position)
+        for column, position in placed(dataset.columns)
     ]

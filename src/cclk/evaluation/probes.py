@@ -1,5 +1,6 @@
-"""The simple probes: a linear classifier by L-BFGS, nearest neighbors, and ridge regression.
-Fitted on train, chosen on validation.
+"""The linear classifier (by L-BFGS), k nearest neighbors and ridge regression.
+
+Probes are fitted on the training split; their regularization is selected on the validation split.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from cclk.evaluation.feature_splits import Floats, Integers
 from cclk.evaluation.one_thread import one_thread
 from cclk.extras import needed_for
 
-# Strongest regularization first: ties go to it, and each logistic fit starts from the one before,
-# which is near.
+# Strongest regularization first: it wins ties, and each logistic fit starts from the previous one.
 _STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 _ALPHAS = np.logspace(1, -6, 15)
 _LBFGS_STEPS = 500
@@ -25,31 +25,27 @@ _TILE = 512
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Standardizes features with the training split's mean and spread."""
+class FeatureScaler:
+    """Standardizes features with the mean and standard deviation of the training split."""
 
     mean: Floats
-    spread: Floats
+    std: Floats
 
     @classmethod
-    def fit(cls, features: Floats) -> Scale:
-        """Columns that do not vary beyond rounding are left unscaled: dividing by their spread
-        would blow up noise.
-        """
-        wide = features.astype(np.float64)
-        mean, spread = wide.mean(axis=0), wide.std(axis=0)
-        return cls(mean, np.where(spread > 1e-6 * np.abs(mean) + 1e-30, spread, 1.0))
+    def fit(cls, features: Floats) -> FeatureScaler:
+        """Columns that do not vary beyond rounding are not scaled, which would amplify noise."""
+        double = features.astype(np.float64)
+        mean, std = double.mean(axis=0), double.std(axis=0)
+        return cls(mean, np.where(std > 1e-6 * np.abs(mean) + 1e-30, std, 1.0))
 
     def __call__(self, features: Floats) -> Floats:
-        scaled: Floats = ((features - self.mean) / self.spread).astype(np.float32)
+        scaled: Floats = ((features - self.mean) / self.std).astype(np.float32)
         return scaled
 
 
 @dataclass(frozen=True)
-class Linear:
-    """Scores `features @ weight + bias` on standardized features, and the strength that the
-    validation split chose.
-    """
+class LinearProbe:
+    """Scores `features @ weight + bias`, and the regularization strength that was selected."""
 
     weight: Floats
     bias: Floats
@@ -66,66 +62,60 @@ def fit_classifier(
     classes: int,
     validation: Floats,
     validation_target: Integers,
-) -> Linear:
-    """Multinomial logistic regression by L-BFGS (500 steps, as in the paper); sklearn's C is the
-    strength.
+) -> LinearProbe:
+    """Fit multinomial logistic regression by L-BFGS, 500 steps as in the paper.
 
     Args:
-        target: class numbers 0 .. classes - 1, each of which occurs.
+        features: (n, d) standardized features.
+        target: class codes 0 .. classes - 1, each of which occurs.
+        classes: number of classes.
+        validation: features on which the strength, scikit-learn's C, is selected.
+        validation_target: their class codes.
     """
     with needed_for("evaluation"):
         from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
+    best = LinearProbe(
+        np.zeros((features.shape[1], 1), np.float32), np.zeros(1, np.float32), _STRENGTHS[0]
+    )
     if classes == 1:
-        return Linear(
-            np.zeros((features.shape[1], 1), np.float32), np.zeros(1, np.float32), _STRENGTHS[0]
-        )
+        return best
     model: Any = LogisticRegression(max_iter=_LBFGS_STEPS, warm_start=True)
-    best, best_right = None, -1.0
+    best_accuracy = -1.0
     with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # the number of steps is the paper's, converged or not
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is the paper's
         for strength in _STRENGTHS:
             model.set_params(C=strength).fit(features, target)
             weight, bias = model.coef_.T.astype(np.float32), model.intercept_.astype(np.float32)
-            if (
-                classes == 2
-            ):  # one column of scores for two classes: give the first class scores of 0
+            if classes == 2:  # one column of scores: the first class has scores of 0
                 weight, bias = np.pad(weight, ((0, 0), (1, 0))), np.pad(bias, (1, 0))
-            fitted = Linear(weight, bias, strength)
-            right = float((fitted(validation).argmax(axis=1) == validation_target).mean())
-            if right > best_right:
-                best, best_right = fitted, right
-    assert best is not None
+            fitted = LinearProbe(weight, bias, strength)
+            accuracy = float((fitted(validation).argmax(axis=1) == validation_target).mean())
+            if accuracy > best_accuracy:
+                best, best_accuracy = fitted, accuracy
     return best
 
 
 def fit_ridge(
     features: Floats, target: Floats, validation: Floats, validation_target: Floats
-) -> Linear:
-    """Ridge regression in closed form; the strength is alpha per training sample, chosen for
-    each column of the target.
+) -> LinearProbe:
+    """Fit ridge regression in closed form.
+
+    The strength, alpha per training sample, is selected for each column of the target.
     """
-    wide, mean = features.astype(np.float64), target.mean(axis=0)
+    double, mean = features.astype(np.float64), target.mean(axis=0)
     with one_thread():
-        values, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
-        projected = vectors.T @ (wide.T @ (target - mean) / len(wide))
-        weights = np.stack(
-            [
-                vectors @ (projected / (np.maximum(values, 0.0) + alpha)[:, None])
-                for alpha in _ALPHAS
-            ]
-        )
-        errors = np.stack(
-            [
-                ((validation @ weight + mean - validation_target) ** 2).mean(axis=0)
-                for weight in weights
-            ]
-        )
-    best = errors.argmin(axis=0)
-    return Linear(weights[best, :, np.arange(len(mean))].T, mean, _ALPHAS[best].tolist())
+        values, vectors = np.linalg.eigh(double.T @ double / len(double))
+        projected = vectors.T @ (double.T @ (target - mean) / len(double))
+        scales = [(np.maximum(values, 0.0) + alpha)[:, None] for alpha in _ALPHAS]
+        weights = np.stack([vectors @ (projected / scale) for scale in scales])
+        errors = [
+            ((validation @ weight + mean - validation_target) ** 2).mean(axis=0)
+            for weight in weights
+        ]
+    best = np.argmin(errors, axis=0)
+    return LinearProbe(weights[best, :, np.arange(len(mean))].T, mean, _ALPHAS[best].tolist())
 
 
 def predict_neighbors(
@@ -137,15 +127,16 @@ def predict_neighbors(
     neighbors: int = 20,
     temperature: float = 0.07,
 ) -> Integers:
-    """The class that the nearest training samples vote for, by cosine similarity; a vote counts
-    exp(similarity / temperature).
+    """Predict by a vote of the nearest training samples by cosine similarity.
+
+    A vote has the weight exp(similarity / temperature).
     """
     keys = F.normalize(torch.from_numpy(features), dim=1)
     votes = F.one_hot(torch.from_numpy(target), classes).float()
-    found = []
-    for part in torch.split(torch.from_numpy(queries), _TILE):
-        near, rows = (F.normalize(part, dim=1) @ keys.T).topk(min(neighbors, len(keys)), dim=1)
-        weight = ((near - near[:, :1]) / temperature).exp()
-        found.append((weight.unsqueeze(2) * votes[rows]).sum(dim=1).argmax(dim=1))
-    answer: Integers = torch.cat(found).numpy()
-    return answer
+    predictions = []
+    for tile in torch.split(torch.from_numpy(queries), _TILE):
+        nearest, rows = (F.normalize(tile, dim=1) @ keys.T).topk(min(neighbors, len(keys)), dim=1)
+        weight = ((nearest - nearest[:, :1]) / temperature).exp()
+        predictions.append((weight.unsqueeze(2) * votes[rows]).sum(dim=1).argmax(dim=1))
+    classes_of_queries: Integers = torch.cat(predictions).numpy()
+    return classes_of_queries

@@ -1,6 +1,4 @@
-"""The result of an evaluation: accuracy on the label and leakage of the condition, with 95 %
-intervals; and its file, `evaluation.json`.
-"""
+"""The result of an evaluation and its file, `evaluation.json`."""
 
 from __future__ import annotations
 
@@ -9,14 +7,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from cclk.errors import RunError
 from cclk.files import check_json, replace_text
 
 FILE = "evaluation.json"
-PROBES: dict[Literal["linear", "nonlinear"], str] = {"linear": "linear", "nonlinear": "non-linear"}
+PROBES: tuple[Literal["linear", "nonlinear"], ...] = ("linear", "nonlinear")
 Unit = Literal["accuracy", "r2", "mse"]
 Detail = str | int | float | list[float]
 _NAMES: dict[Unit, str] = {"accuracy": "accuracy", "r2": "R²", "mse": "MSE"}
@@ -24,9 +23,7 @@ _NAMES: dict[Unit, str] = {"accuracy": "accuracy", "r2": "R²", "mse": "MSE"}
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score on the test split with its 95 % bootstrap interval. Printed, it is the value:
-    `92.8 %`, `0.37`, `5,430`.
-    """
+    """A score on the test split with its 95 % bootstrap interval; prints as `92.8 %`."""
 
     value: float
     low: float
@@ -44,16 +41,16 @@ class Estimate:
 
     @property
     def name(self) -> str:
-        """ "accuracy", "R²" or "MSE"."""
+        """The name of the unit: "accuracy", "R²" or "MSE"."""
         return _NAMES[self.unit]
 
     @property
     def titled(self) -> str:
-        """With the name, except for accuracies, whose % is enough: `R² 0.37`."""
+        """The value after the name of its unit, except for accuracies: `R² 0.37`, `92.8 %`."""
         return str(self) if self.unit == "accuracy" else f"{self.name} {self}"
 
     def interval(self, separator: str = " to ") -> str:
-        """The bounds without their unit."""
+        """Return the bounds without their unit."""
         low, high = (
             f"{100 * bound:.1f}" if self.unit == "accuracy" else _two_digits(bound)
             for bound in (self.low, self.high)
@@ -71,7 +68,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How well the label is predicted; None where nothing is labeled."""
+    """Accuracy of predicting the label; None if the data have no labels."""
 
     linear: Estimate | None = None
     knn: Estimate | None = None
@@ -79,8 +76,9 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Leakage:
-    """How well one column of the condition is predicted; all None if the column is constant in
-    the training or the test split.
+    """How well one column of the condition is predicted.
+
+    All fields are None if the column is constant in the training or the test split.
     """
 
     linear: Estimate | None = None
@@ -90,80 +88,59 @@ class Leakage:
     """In the units of the column; None for a category."""
     nonlinear_mse: Estimate | None = None
     baseline: Estimate | None = None
-    """Without any features: the MSE of predicting the training mean, or the accuracy of
-    predicting the most common category.
-    """
+    """MSE of predicting the training mean, or accuracy of predicting the most common category."""
 
     @property
     def worst(self) -> Estimate | None:
         """The larger of both probes."""
-        return max(
-            (found for found in (self.linear, self.nonlinear) if found),
-            key=lambda found: found.value,
-            default=None,
-        )
+        estimates = [estimate for estimate in (self.linear, self.nonlinear) if estimate]
+        return max(estimates, key=lambda estimate: estimate.value, default=None)
 
     @property
     def guess(self) -> Estimate | None:
-        """The accuracy of predicting the most common category; None for a number."""
+        """Accuracy of predicting the most common category; None for a number."""
         return self.baseline if self.baseline and self.baseline.unit == "accuracy" else None
 
     def to_json(self) -> dict[str, JsonValue]:
-        tree: dict[str, JsonValue] = {}
-        for name, estimates in (
-            ("linear", (self.linear, self.linear_mse)),
-            ("nonlinear", (self.nonlinear, self.nonlinear_mse)),
-        ):
-            if found := [estimate for estimate in estimates if estimate]:
-                tree[name] = {estimate.unit: estimate.to_json() for estimate in found}
-        return tree | (
-            {f"baseline_{self.baseline.unit}": self.baseline.to_json()} if self.baseline else {}
-        )
+        tree: dict[str, Any] = {}
+        for name, estimate in vars(self).items():
+            if estimate and name == "baseline":
+                tree[f"baseline_{estimate.unit}"] = estimate.to_json()
+            elif estimate:
+                tree.setdefault(name.removesuffix("_mse"), {})[estimate.unit] = estimate.to_json()
+        return tree
 
 
 @dataclass(frozen=True)
 class FeatureScores:
-    """What one representation, the encoder's features or their projections, tells of the label
-    and leaks of the condition.
-    """
+    """Scores of one representation: the encoder's features or their projection."""
 
     accuracy: Accuracy = Accuracy()
     leakage: Mapping[str, Leakage] = field(default_factory=dict)
-    """The name of each column of the condition to its leakage; empty if there is no condition."""
+    """Column of the condition -> its leakage; empty if there is no condition."""
     how: Mapping[str, Detail] = field(default_factory=dict)
-    """Sizes of the splits, seed, resamples, and the strengths chosen on the validation split."""
+    """Sizes of the splits, seed, number of resamples, and the selected regularization."""
 
     @property
     def rows(self) -> list[tuple[str, Leakage]]:
-        """The leakages as rows of a table, at least one."""
+        """The leakage as rows of a table, at least one."""
         return list(self.leakage.items()) or [("", Leakage())]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The leakage of a single column stands under "leakage" without its name, that of
-        several under "leakages".
-        """
-        accuracy = (("linear", self.accuracy.linear), ("knn", self.accuracy.knn))
-        tree: dict[str, JsonValue] = {
-            "accuracy": {name: found.to_json() for name, found in accuracy if found}
-        }
-        leakages: dict[str, JsonValue] = {
-            name: found.to_json() for name, found in self.leakage.items()
-        }
+        """One column is stored as "leakage", without its name; several as "leakages"."""
+        accuracy = {name: value.to_json() for name, value in vars(self.accuracy).items() if value}
+        leakages = {name: leakage.to_json() for name, leakage in self.leakage.items()}
+        tree: dict[str, Any] = {"accuracy": accuracy}
         if len(leakages) == 1:
             tree["leakage"] = next(iter(leakages.values()))
         elif leakages:
             tree |= {"leakage": {}, "leakages": leakages}
-        return tree | {
-            "how": {
-                name: list[JsonValue](detail) if isinstance(detail, list) else detail
-                for name, detail in self.how.items()
-            }
-        }
+        return tree | {"how": dict(self.how)}
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a run. Printed, it is a small table."""
+    """The scores of a run; printed as a small table."""
 
     encoder: FeatureScores
     projection: FeatureScores | None = None
@@ -173,9 +150,8 @@ class Evaluation:
     @property
     def features(self) -> dict[str, FeatureScores]:
         """The representations that were evaluated, by name."""
-        return {"encoder": self.encoder} | (
-            {"projection": self.projection} if self.projection else {}
-        )
+        projection = {"projection": self.projection} if self.projection else {}
+        return {"encoder": self.encoder} | projection
 
     @property
     def accuracy(self) -> Accuracy:
@@ -188,24 +164,14 @@ class Evaluation:
         return self.encoder.leakage
 
     def __str__(self) -> str:
-        rows = [["features", "linear", "kNN", "leakage of", "linear", "non-linear"]]
+        rows = [["features", "linear", "kNN", "leakage of", *PROBES]]
         for name, scores in self.features.items():
-            for line, (column, leakage) in enumerate(scores.rows):
-                shown = [leakage.linear, leakage.nonlinear]
-                start = (
-                    ["", "", ""]
-                    if line
-                    else [
-                        name,
-                        *(
-                            str(found or "-")
-                            for found in (scores.accuracy.linear, scores.accuracy.knn)
-                        ),
-                    ]
-                )
-                rows.append(
-                    [*start, column or "-", *(found.titled if found else "-" for found in shown)]
-                )
+            start = [name, str(scores.accuracy.linear or "-"), str(scores.accuracy.knn or "-")]
+            for column, leakage in scores.rows:
+                probes = (leakage.linear, leakage.nonlinear)
+                cells = (estimate.titled if estimate else "-" for estimate in probes)
+                rows.append([*start, column or "-", *cells])
+                start = ["", "", ""]
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -220,26 +186,24 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, tree: object, condition: str = "condition") -> Evaluation:
-        """From the content of an `evaluation.json`.
+        """Read the content of an `evaluation.json`.
 
         Args:
-            condition: the name of a single condition column, which the file does not hold; "" if
+            tree: the parsed JSON.
+            condition: name of a single condition column, which the file does not contain; "" if
                 there is no condition.
 
         Raises:
             ValueError: naming the field that is missing or of another type.
         """
         file = check_json(_FORMAT, tree)
-        return cls(
-            file.encoder.scores(condition),
-            file.projection.scores(condition) if file.projection else None,
-            file.version,
-        )
+        projection = file.projection.scores(condition) if file.projection else None
+        return cls(file.encoder.scores(condition), projection, file.version)
 
 
 @dataclass(frozen=True)
 class _LeakageFile:
-    """A leakage as it is in the file, where units are keys."""
+    """A leakage in the file, where units are keys."""
 
     linear: dict[Unit, Estimate] = field(default_factory=dict)
     nonlinear: dict[Unit, Estimate] = field(default_factory=dict)
@@ -247,23 +211,14 @@ class _LeakageFile:
     baseline_accuracy: Estimate | None = None
 
     def leakage(self) -> Leakage:
-        def first(found: Mapping[Unit, Estimate | None], *units: Unit) -> Estimate | None:
-            return next(
-                (replace(estimate, unit=unit) for unit in units if (estimate := found.get(unit))),
-                None,
-            )
-
-        baseline: dict[Unit, Estimate | None] = {
-            "mse": self.baseline_mse,
-            "accuracy": self.baseline_accuracy,
+        fields = {
+            f"{probe}_mse" if unit == "mse" else probe: replace(estimate, unit=unit)
+            for probe, estimates in (("linear", self.linear), ("nonlinear", self.nonlinear))
+            for unit, estimate in estimates.items()
         }
-        return Leakage(
-            first(self.linear, "r2", "accuracy"),
-            first(self.nonlinear, "r2", "accuracy"),
-            first(self.linear, "mse"),
-            first(self.nonlinear, "mse"),
-            first(baseline, "mse", "accuracy"),
-        )
+        if self.baseline_mse:
+            fields["baseline"] = replace(self.baseline_mse, unit="mse")
+        return Leakage(**({"baseline": self.baseline_accuracy} | fields))
 
 
 @dataclass(frozen=True)
@@ -274,12 +229,9 @@ class _ScoresFile:
     how: dict[str, Detail] = field(default_factory=dict)
 
     def scores(self, condition: str) -> FeatureScores:
-        leakages = self.leakages or (
-            {condition: self.leakage} if condition and self.leakage else {}
-        )
-        return FeatureScores(
-            self.accuracy, {name: found.leakage() for name, found in leakages.items()}, self.how
-        )
+        single = {condition: self.leakage} if condition and self.leakage else {}
+        leakages = {name: file.leakage() for name, file in (self.leakages or single).items()}
+        return FeatureScores(self.accuracy, leakages, self.how)
 
 
 @dataclass(frozen=True)
@@ -293,15 +245,23 @@ _FORMAT = TypeAdapter(_EvaluationFile)
 
 
 def write_evaluation(run: Path, evaluation: Evaluation) -> Path:
-    """Write `evaluation.json` into a run folder, atomically."""
+    """Write `evaluation.json` into a run folder, atomically.
+
+    Args:
+        run: the run folder.
+        evaluation: its scores.
+    """
     path = run / FILE
     replace_text(path, json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
     return path
 
 
 def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | None:
-    """The evaluation of a run folder; None if it has not been evaluated yet. `condition` is as
-    in `Evaluation.from_json`.
+    """Read the evaluation of a run folder; None if the run has not been evaluated.
+
+    Args:
+        run: the run folder.
+        condition: as in `Evaluation.from_json`.
     """
     path = run / FILE
     if not path.exists():
@@ -309,13 +269,13 @@ def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | Non
     try:
         return Evaluation.from_json(json.loads(path.read_text(encoding="utf-8")), condition)
     except ValueError as error:
-        raise ValueError(
+        raise RunError(
             f"{path} is not a valid evaluation ({error}): delete it and evaluate the run again"
         ) from None
 
 
 def three_figures(value: float) -> str:
-    """A number in its own units.
+    """Format a number in its own units.
 
     >>> three_figures(5430.2), three_figures(48.83), three_figures(0.01234)
     ('5,430', '48.8', '0.0123')
@@ -324,5 +284,5 @@ def three_figures(value: float) -> str:
 
 
 def _two_digits(value: float) -> str:
-    """Never "-0.00"."""
+    """Format a number with two digits, never "-0.00"."""
     return f"{round(value, 2) + 0.0:.2f}"
