@@ -192,7 +192,7 @@ def test_methods_without_a_condition(
         "condition"
         not in page.replace("condition_scale", "")
         .replace("no condition", "")
-        .partition("What the features tell")[2]
+        .partition("Evaluation")[2]
         .partition("<footer")[0]
     )
 
@@ -219,7 +219,7 @@ def test_a_run_without_a_condition_beside_one_with(
     assert run("evaluate", *folders, "--bootstrap", 2) == 0
     assert "Accuracy on the kind and leakage of the age" in capsys.readouterr().out
     assert run("report", *folders, "--out", tmp_path / "page.html", "--quiet") == 0
-    assert "leak of the age" in (tmp_path / "page.html").read_text()
+    assert "leakage of the age" in (tmp_path / "page.html").read_text()
 
 
 def test_nothing_to_measure(

@@ -53,7 +53,7 @@ def test_two_runs() -> None:
             run("fair-cclk", evaluation(0.965, 0.37, 0.42)),
         )
         == "Compared with infonce, fair-cclk has higher digit accuracy (92.8 % → 96.5 %) and leaks"
-        " less of the color (linear R² 0.99 → 0.37; non-linear R² 1.00 → 0.42)."
+        " less of the color (linear R² 0.99 → 0.37; nonlinear R² 1.00 → 0.42)."
     )
 
 
@@ -208,7 +208,7 @@ def test_equal_is_what_the_interval_says_is_equal() -> None:
         " points)" in words
     )
     assert (
-        "or in the leak of the color (linear R² 0.50 → 0.50, change between -0.03 and +0.03;"
+        "or in leakage of the color (linear R² 0.50 → 0.50, change between -0.03 and +0.03;"
         in words
     )
     for word in ("same", "equal", "as well", "as much"):
@@ -220,7 +220,7 @@ def test_equal_is_what_the_interval_says_is_equal() -> None:
     words = said(run("infonce", narrow[0]), run("fair-cclk", narrow[1]))
     assert "has the same digit accuracy to within 1 point (77.7 % → 77.9 %)" in words
     assert (
-        "leaks the same amount of the color to within 0.01 (linear R² 0.50 → 0.50; non-linear R²"
+        "leaks the same amount of the color to within 0.01 (linear R² 0.50 → 0.50; nonlinear R²"
         " 0.50 → 0.50)" in words
     )
 
@@ -230,7 +230,7 @@ def test_probes_that_disagree_are_told_apart() -> None:
         run("infonce", evaluation(0.9, 0.9, 0.6)), run("fair-cclk", evaluation(0.9, 0.5, 0.6))
     )
     assert "leaks less of the color (linear R² 0.90 → 0.50) and shows no clear change" in words
-    assert "or in the leak of the color (non-linear R² 0.60 → 0.60" in words
+    assert "or in leakage of the color (nonlinear R² 0.60 → 0.60" in words
 
 
 def test_runs_on_other_data_are_not_compared() -> None:
@@ -260,7 +260,7 @@ def test_one_run() -> None:
         " 0.01)" in said(run("infonce", evaluation(0.928, -0.01, 0.0)))
     )
     assert (
-        "predict the color with 40.0 % accuracy (always guessing the most common one: 10.0 %)"
+        "predict the color with 40.0 % accuracy (always predicting the most common one: 10.0 %)"
         in said(run("infonce", categorical(0.928, 0.4, 0.5)))
     )
 
@@ -286,15 +286,15 @@ def test_several_condition_columns() -> None:
         said(run("fair-cclk", several_columns()))
         == "With a linear probe, the features of fair-cclk predict the digit with 90.0 % accuracy"
         " (95 % interval 88.5 to 91.5 %), explain 30 % of the variance of the age and predict"
-        " the site with 60.0 % accuracy (always guessing the most common one: 10.0 %)."
+        " the site with 60.0 % accuracy (always predicting the most common one: 10.0 %)."
     )
     words = said(run("infonce", several_columns()), run("fair-cclk", several_columns()))
     assert (
-        "leak of the age (non-linear R² 0.40 → 0.40, change between -0.03 and +0.03) or in the"
+        "leakage of the age (nonlinear R² 0.40 → 0.40, change between -0.03 and +0.03) or in"
         in words
     )
     assert (
-        "leak of the site (non-linear accuracy 70.0 % → 70.0 %, change between -2.8 and +2.8"
+        "leakage of the site (nonlinear accuracy 70.0 % → 70.0 %, change between -2.8 and +2.8"
         " points)." in words
     )
 
@@ -302,7 +302,7 @@ def test_several_condition_columns() -> None:
 def test_what_was_not_measured_is_not_told() -> None:
     assert (
         said(run("infonce", None))
-        == "infonce has not been evaluated: evaluate it, then make this report again."
+        == "infonce has not been evaluated: evaluate it, then write this report again."
     )
     assert said(run("infonce", None), run("fair-cclk", None, "b")).startswith(
         "infonce and b have not been evaluated: evaluate them"

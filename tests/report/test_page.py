@@ -60,21 +60,21 @@ def test_everything_is_there_in_order(tmp_path: Path) -> None:
     words, reader, drawn = read(out)
     expected = [
         "Compared with infonce, fair-cclk has higher digit accuracy",
-        "What was trained",
+        "Settings",
         "ColorDigits: scikit-learn's handwritten digits",
         "method",
         "settings are the same in all runs",
-        "What the features tell",
+        "Evaluation",
         "92.8 %",
         "R² 0.99",
         "predicting the mean: 5,430",
         "Accuracy against leakage",
         "Training",
         "loss",
-        "The embedding",
+        "Embedding",
         "by digit",
         "by color",
-        "The condition's weights",
+        "Kernel and weights",
         "Images and their two views",
         "cclk 0.1.0",
         "cclk report a b",
@@ -113,7 +113,7 @@ def test_figures_are_what_plotly_accepts() -> None:
         categories={"site": ["Bonn", "Lyon", "Oslo"]},
     )
     drawn = [
-        *plots.planes([first, second]).values(),
+        *plots.tradeoffs([first, second]).values(),
         *plots.curves([first, second]).values(),
         *plots.kernel(second.kernel),
     ]
@@ -217,7 +217,7 @@ def test_four_runs_of_two_methods_are_four_runs(tmp_path: Path) -> None:
         for name, (method, steps, lr) in changes.items()
     ]
     words, _, _ = read(write_report(runs, tmp_path / "r.html"))
-    header = words.partition("What was trained")[0]
+    header = words.partition("Settings")[0]
     assert "mean of" not in header
     for name in changes:
         assert re.search(rf"Compared with plain, {name} |Compared with {name}, ", header), name
@@ -251,7 +251,7 @@ def test_planes_keep_data_apart() -> None:
         )
         for name in ("colordigits", "colormnist")
     ]
-    found = plots.planes(runs)
+    found = plots.tradeoffs(runs)
     assert [[trace["name"] for trace in figure["data"]] for figure in found.values()] == [
         ["colordigits", "ideal"],
         ["colormnist", "ideal"],
@@ -260,7 +260,7 @@ def test_planes_keep_data_apart() -> None:
 
 
 def test_plane_puts_runs_where_they_are() -> None:
-    (figure,) = plots.planes(two_runs()).values()
+    (figure,) = plots.tradeoffs(two_runs()).values()
     fair = figure["data"][1]
     assert (fair["x"], fair["y"]) == ([0.37], [pytest.approx(96.5)])
     assert fair["error_x"]["array"] == [pytest.approx(0.02)]
@@ -270,7 +270,7 @@ def test_plane_puts_runs_where_they_are() -> None:
 
 
 def test_no_leak_of_a_category_is_guessing_the_most_frequent_one() -> None:
-    found = plots.planes([RunView("several", evaluation=Evaluation(several_columns()))])
+    found = plots.tradeoffs([RunView("several", evaluation=Evaluation(several_columns()))])
     assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {
         "age": [0],
         "site": [0.1],
@@ -293,8 +293,8 @@ def test_nothing_known_of_a_run_is_said_not_hidden(tmp_path: Path) -> None:
     words, _, drawn = read(write_report([RunView("bare")], tmp_path / "r.html"))
     assert drawn == {}
     for text in (
-        "not evaluated yet",
-        "without settings",
+        "not evaluated",
+        "have no settings",
         "Nothing was logged",
         "No embedding",
         "No weights",
@@ -308,7 +308,7 @@ def test_one_run_of_two_is_not_evaluated(tmp_path: Path) -> None:
     words, _, _ = read(
         write_report([first, dataclasses.replace(second, evaluation=None)], tmp_path / "r.html")
     )
-    assert "not evaluated yet" in words
+    assert "not evaluated" in words
     assert "the features of infonce predict the digit with 92.8" in words
 
 
@@ -357,8 +357,8 @@ def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
         )
     )
     assert "40.0 %" in words
-    assert "guessing the most common" in words
-    (figure,) = plots.planes(
+    assert "predicting the most common" in words
+    (figure,) = plots.tradeoffs(
         [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]
     ).values()
     assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
@@ -367,12 +367,12 @@ def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
 def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
     run = RunView("a", evaluation=Evaluation(several_columns(), several_columns()), label="digit")
     words, _, drawn = read(write_report([run, RunView("b")], tmp_path / "r.html"))
-    table = words.partition("What the features tell")[2]
-    for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "guessing the most common"):
+    table = words.partition("Evaluation")[2]
+    for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "predicting the most common"):
         assert table.count(text) == 2, text
-    assert "not evaluated yet" in words
+    assert "not evaluated" in words
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
-    assert titles == ["leak of the age (linear R²)", "leak of the site (linear accuracy)"]
+    assert titles == ["leakage of the age (linear R²)", "leakage of the site (linear accuracy)"]
 
 
 def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
@@ -386,10 +386,10 @@ def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
     ]
     words, _, drawn = read(write_report(runs, tmp_path / "r.html"))
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
-    assert titles == ["leak of the age (linear R²)", "leak of the site (linear accuracy)"]
+    assert titles == ["leakage of the age (linear R²)", "leakage of the site (linear accuracy)"]
     page = (tmp_path / "r.html").read_text()
     assert re.findall("<td>(age|site)</td>", page) == ["age", "site"]
-    assert "leak of the age" not in words
+    assert "leakage of the age" not in words
     assert "income accuracy" not in words, "a heading is for both"
 
 

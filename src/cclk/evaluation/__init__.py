@@ -11,8 +11,9 @@ from cclk.evaluation.scores import (
     read_evaluation,
     write_evaluation,
 )
+from cclk.evaluation.tradeoff import pareto_optimal
 
 __all__ = [
     "Accuracy", "Estimate", "Evaluation", "FeatureScores", "Kind", "Leakage", "Samples",
-    "evaluate", "read_evaluation", "write_evaluation",
+    "evaluate", "pareto_optimal", "read_evaluation", "write_evaluation",
 ]  # fmt: skip

@@ -6,13 +6,6 @@ from cclk.report.page import write_report
 from cclk.report.view import Embedding, KernelFigure, RunView, SampleImages, embed2d, kernel_figure
 
 __all__ = [
-    "Embedding",
-    "KernelFigure",
-    "RunView",
-    "SampleImages",
-    "category_names",
-    "embed2d",
-    "kernel_figure",
-    "summarize",
-    "write_report",
-]
+    "Embedding", "KernelFigure", "RunView", "SampleImages", "category_names", "embed2d",
+    "kernel_figure", "summarize", "write_report",
+]  # fmt: skip

@@ -6,9 +6,7 @@ from cclk.data.dataset import Dataset
 
 
 def category_names(dataset: Dataset) -> dict[str, tuple[str, ...]]:
-    """The name of each condition value that is a category -> the names of its categories, in the
-    order of their codes.
-    """
+    """Map each categorical value of the condition to its categories, in order of their codes."""
     names: dict[str, tuple[str, ...]] = {}
     for column in dataset.columns:
         if column.kind == "attributes":

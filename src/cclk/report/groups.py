@@ -1,6 +1,4 @@
-"""Which runs differ in nothing but the seed, which were evaluated on the same data, and what
-sets a run apart from the others.
-"""
+"""Groups of runs that differ in the seed only, and descriptions of how runs differ."""
 
 from __future__ import annotations
 
@@ -13,19 +11,19 @@ from pathlib import PurePath
 
 from cclk.report.view import RunView
 
-_LISTED = 5
+_LISTED = 5  # settings in a description
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed, and what to call them."""
+    """Runs that differ in the seed only, and their common name."""
 
     name: str
     runs: Sequence[RunView]
 
 
 def flat_settings(run: RunView) -> dict[str, str]:
-    """The settings of a run by their dotted names, and the fingerprint of its data, values as text.
+    """Return the settings of a run by dotted name, and the fingerprint of its data, as text.
 
     >>> from cclk.training.settings import load
     >>> flat_settings(RunView("a", load(overrides={"lr": 0.1})))["optim.lr"]
@@ -40,51 +38,50 @@ def _flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, str]
     for key, value in settings.items():
         if isinstance(value, Mapping) and value:
             flat |= _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, str):
+            flat[f"{prefix}{key}"] = value
         else:
-            flat[f"{prefix}{key}"] = (
-                value if isinstance(value, str) else "none" if value is None else json.dumps(value)
-            )
+            flat[f"{prefix}{key}"] = "none" if value is None else json.dumps(value)
     return flat
 
 
 def group_by_settings(runs: Sequence[RunView]) -> list[Group]:
-    """Runs with the same settings and different seeds together, every other run by itself."""
-    found: dict[Hashable, list[RunView]] = {}
+    """Group runs with the same settings and different seeds."""
+    groups: dict[Hashable, list[RunView]] = {}
     repeats: Counter[Hashable] = Counter()
-    for place, run in enumerate(runs):
+    for number, run in enumerate(runs):
         flat = _without_location(run)
         seed = flat.pop("seed", None)
-        # Runs whose settings are unknown may differ in anything.
-        same: Hashable = frozenset(flat.items()) if run.settings else place
-        # A second run with the same seed is no evidence about other seeds.
-        found.setdefault((same, repeats[same, seed]), []).append(run)
+        # Runs with unknown settings may differ in anything.
+        same: Hashable = frozenset(flat.items()) if run.settings else number
+        # A second run with the same seed is not evidence about other seeds.
+        groups.setdefault((same, repeats[same, seed]), []).append(run)
         repeats[same, seed] += 1
-    names = [_common_name(group) for group in found.values()]
+    names = [_common_name(group) for group in groups.values()]
     return [
         Group(name if names.count(name) == 1 else _names(group), tuple(group))
-        for name, group in zip(names, found.values(), strict=True)
+        for name, group in zip(names, groups.values(), strict=True)
     ]
 
 
 def data_of(run: RunView) -> Hashable:
-    """Equal for runs whose accuracies can be compared: the same data and label. The condition
-    may be another one.
-    """
-    flat = flat_settings(run)
+    """Return a key that is equal for runs on the same data and label; conditions may differ."""
     kept = {
         key: value
-        for key, value in flat.items()
+        for key, value in flat_settings(run).items()
         if key.startswith("data.dataset") and key != "data.dataset_options.condition"
     }
     return run.label, frozenset(kept.items())
 
 
 def differences(runs: Sequence[RunView]) -> list[str]:
-    """For each run its method, its data if there are several, and the settings in which runs of
-    that method on these data differ.
+    """Describe each run: its method, its data, and settings that vary among runs of this method.
+
+    The data are included if the runs are on several datasets.
 
     >>> from cclk.training.settings import load
-    >>> differences([RunView(name, load(overrides={"method": "infonce", "lr": lr})) for name, lr in (("a", 0.1), ("b", 0.2))])
+    >>> settings = [load(overrides={"method": "infonce", "lr": lr}) for lr in (0.1, 0.2)]
+    >>> differences([RunView("a", settings[0]), RunView("b", settings[1])])
     ['infonce, lr 0.1', 'infonce, lr 0.2']
     """
     flat = [_without_location(run) for run in runs]
@@ -94,26 +91,18 @@ def differences(runs: Sequence[RunView]) -> list[str]:
     for own, kind in zip(flat, kinds, strict=True):
         peers = [other for other, other_kind in zip(flat, kinds, strict=True) if other_kind == kind]
         differing = [
-            key
-            for key in own
+            f"{key.rpartition('.')[2]} {value}".replace('"', "")
+            for key, value in own.items()
             if key != "data_fingerprint" and len({other.get(key) for other in peers}) > 1
         ]
-        words = [
-            f"{key.rpartition('.')[2]} {own[key]}".replace('"', "") for key in differing[:_LISTED]
-        ]
         data = own.get("data.dataset", "") if several else ""
-        described.append(
-            ", ".join(
-                filter(None, [kind[1], data, *words, "..." if len(differing) > _LISTED else ""])
-            )
-        )
+        more = "..." if len(differing) > _LISTED else ""
+        described.append(", ".join(filter(None, [kind[1], data, *differing[:_LISTED], more])))
     return described
 
 
 def _without_location(run: RunView) -> dict[str, str]:
-    """The settings but for where the data are and how fast they were computed; the fingerprint
-    identifies the data.
-    """
+    """Return the settings without the path of the data, whose fingerprint identifies them."""
     flat = flat_settings(run)
     for name in ("data.data_dir", "train.threads"):
         flat.pop(name, None)
@@ -123,29 +112,25 @@ def _without_location(run: RunView) -> dict[str, str]:
 
 
 def _common_name(runs: Sequence[RunView]) -> str:
-    """What the names of runs share once their seeds are taken away: "fair" of "fair-seed0" and
-    "fair-seed1".
-    """
+    """Return the names of runs without their seeds: "fair" for "fair-seed0" and "fair-seed1"."""
     if len(runs) == 1:
         return runs[0].name
-    stems = {
-        re.sub(
-            rf"[-_. ]*(seed)?[-_. ]*0*{run.settings.seed if run.settings else ''}$", "", run.name
-        )
-        for run in runs
-    }
+    stems = set()
+    for run in runs:
+        seed = run.settings.seed if run.settings else ""
+        stems.add(re.sub(rf"[-_. ]*(seed)?[-_. ]*0*{seed}$", "", run.name))
     stem = stems.pop()
     return _names(runs) if stems or not stem else stem
 
 
 def _names(runs: Sequence[RunView]) -> str:
-    return listed([run.name for run in runs])
+    return enumerated([run.name for run in runs])
 
 
-def listed(words: Sequence[str], joined: str = "and") -> str:
-    """As an enumeration in a sentence.
+def enumerated(items: Sequence[str], conjunction: str = "and") -> str:
+    """Join items as an enumeration in a sentence.
 
-    >>> listed(["a", "b", "c"])
+    >>> enumerated(["a", "b", "c"])
     'a, b and c'
     """
-    return ", ".join(words[:-1]) + (f" {joined} " if len(words) > 1 else "") + words[-1]
+    return ", ".join(items[:-1]) + (f" {conjunction} " if len(items) > 1 else "") + items[-1]

@@ -1,33 +1,43 @@
-"""The report: one HTML page that holds everything it shows, and asks the network for nothing."""
+"""The report: one HTML page that contains everything it shows and fetches nothing."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 
+from cclk.errors import CclkError
 from cclk.extras import needed_for
 from cclk.files import replace_text
-from cclk.report import plots as figures
+from cclk.report import plots
 from cclk.report.groups import differences
 from cclk.report.headline import summarize
 from cclk.report.html_tables import chip, comparison_table, settings_table
 from cclk.report.sample_images import SHOWN, triples
-from cclk.report.script import JS
-from cclk.report.style import CSS
 from cclk.report.view import RunView
 
-# Nothing may be fetched, whatever the page contains.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
     " blob:; base-uri 'none'; form-action 'none'"
 )
-_LEAK = (
-    " The leak of a number is R²: 0 if a probe does no better than predicting the mean, 1 if it"
-    " predicts the condition exactly. The leak of a category is the accuracy of predicting it."
+_INTERVALS = (
+    "On the test split, with 95 % bootstrap intervals over its samples; they do not cover the seed."
+    " The headline calls a change higher, lower, more or less only if its 95 % interval, over"
+    " samples and over seeds if there are several, excludes 0."
+)
+_LEAKAGE = (
+    " The leakage of a number is R²: 0 if a probe is not better than predicting the mean, 1 if it"
+    " predicts the condition exactly. The leakage of a category is the accuracy of predicting it."
+)
+_EMBEDDING = "Test samples on the two directions of largest variance of the encoder's features."
+_WEIGHTS = (
+    "For one batch: the kernel K is the similarity of the conditions of two samples; the weights W,"
+    " computed from K, determine how much each sample counts as a neighbor of the other. Both are"
+    " scaled to 0..1; samples are ordered by condition."
 )
 _LONG = 240  # characters of a headline that is set in smaller type
 
@@ -37,150 +47,109 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
 
     Args:
         runs: in the order in which to show them.
-        out: the file to write; its folder is made if need be.
-        command: what the user typed to get this report, for the footer.
+        out: the file to write; its folder is created if necessary.
+        command: the command that writes this report, for the footer.
     """
     if not runs:
-        raise ValueError("a report needs at least one run")
+        raise CclkError("a report needs at least one run")
     with needed_for("a report", "report"):
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
-    page = _Page()
-    runs = _with_names_of_their_own(runs)
+    runs, page = _uniquely_named(runs), _Figures()
     conditional = any(run.condition for run in runs)
-    body = "".join(
-        [
-            _header(runs),
-            _section("What was trained", _data(runs), settings_table(runs)),
-            _section(
-                "What the features tell",
-                "On the test split, with 95 % bootstrap intervals over its samples, which do not"
-                " cover the choice of the seed. The headline calls a change higher, lower, more or"
-                " less only if its 95 % interval, over samples and over seeds where there are"
-                " several, excludes 0." + (_LEAK if conditional else ""),
-                comparison_table(runs),
-            ),
-            (
-                _section(
-                    "Accuracy against leakage",
-                    "What one would use the features for, against what they should not tell.",
-                    page.plane(runs),
-                )
-                if conditional
-                else ""
-            ),
-            _section("Training", "", page.curves(runs)),
-            _section(
-                "The embedding",
-                "Test samples on the two directions in which the encoder's features vary most."
-                + (" If the condition has been removed, its colors mix." if conditional else ""),
-                page.embeddings(runs),
-            ),
-            (
-                _section(
-                    "The condition's weights",
-                    "For one batch: the kernel K says how alike the conditions of two samples are,"
-                    " the weights the loss makes of it how much one counts as the other's neighbor."
-                    " Both are scaled to 0..1; samples are ordered by condition.",
-                    page.kernels(runs),
-                )
-                if conditional
-                else ""
-            ),
-            _section(
-                "Images and their two views",
-                "The loss compares two random views of the same image.",
-                _images(runs),
-            ),
-            _footer(runs, command),
-        ]
-    )
-    text = _document(body, page.figures, get_plotlyjs())
+    data = dict.fromkeys(run.data.removesuffix(".") + "." for run in runs if run.data)
+    mixes = " If the condition has been removed, its colors mix." if conditional else ""
+    sections = [
+        _section("Settings", " ".join(data), settings_table(runs)),
+        _section("Evaluation", _INTERVALS + _LEAKAGE * conditional, comparison_table(runs)),
+        _section("Accuracy against leakage", "", page.tradeoffs(runs)) if conditional else "",
+        _section("Training", "", page.curves(runs)),
+        _section("Embedding", _EMBEDDING + mixes, page.embeddings(runs)),
+        _section("Kernel and weights", _WEIGHTS, page.kernels(runs)) if conditional else "",
+        _section(
+            "Images and their two views",
+            "The loss compares two random views of the same image.",
+            _images(runs),
+        ),
+    ]
+    body = "".join([_header(runs), *sections, _footer(runs, command)])
     out.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(out, text)
+    replace_text(out, _document(body, page.figures, get_plotlyjs()))
     return out
 
 
-class _Page:
-    """Collects the figures on the way, each under the id of the element that it is drawn into."""
+class _Figures:
+    """Collects figures, each under the id of the element that it is drawn into."""
 
     def __init__(self) -> None:
-        self.figures: dict[str, figures.Figure] = {}
+        self.figures: dict[str, plots.Figure] = {}
 
-    def add(self, caption: str, figure: figures.Figure, describe: str) -> str:
-        place = f"figure-{len(self.figures)}"
-        self.figures[place] = figure
+    def add(self, caption: str, figure: plots.Figure, description: str) -> str:
+        element = f"figure-{len(self.figures)}"
+        self.figures[element] = figure
         height = int(figure["layout"]["height"])
         head = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
         return (
-            f'<figure class="chart">{head}<div class="plot" id="{place}" style="height:{height}px"'
-            f' role="img" aria-label="{escape(describe)}"></div></figure>'
+            f'<figure class="chart">{head}<div class="plot" id="{element}"'
+            f' style="height:{height}px" role="img" aria-label="{escape(description)}"></div>'
+            "</figure>"
         )
 
-    def plane(self, runs: Sequence[RunView]) -> str:
-        found = figures.planes(runs)
-        if not found:
+    def tradeoffs(self, runs: Sequence[RunView]) -> str:
+        figures = plots.tradeoffs(runs)
+        if not figures:
             return _empty(
-                "No run has been evaluated yet, nothing is labeled, or the condition does not vary."
+                "No run has been evaluated, the data have no labels, or the condition is constant."
             )
         drawn = [
             self.add(
-                name if len(found) > 1 else "",
+                name if len(figures) > 1 else "",
                 figure,
                 f"accuracy against leakage of the {name}, one point for each run",
             )
-            for name, figure in found.items()
+            for name, figure in figures.items()
         ]
-        return f'<div class="grid">{"".join(drawn)}</div>' if len(drawn) > 1 else drawn[0]
+        return _grid(*drawn) if len(drawn) > 1 else drawn[0]
 
     def curves(self, runs: Sequence[RunView]) -> str:
-        found = figures.curves(runs)
-        if not found:
+        drawn = [
+            self.add(title, figure, f"{title} during training")
+            for title, figure in plots.curves(runs).items()
+        ]
+        if not drawn:
             return _empty("Nothing was logged.")
-        return (
-            _legend(runs, [""] * len(runs))
-            + '<div class="grid">'
-            + "".join(
-                self.add(title, figure, f"{title} during training")
-                for title, figure in found.items()
-            )
-            + "</div>"
-        )
+        return _legend(runs, [""] * len(runs)) + _grid(*drawn)
 
     def embeddings(self, runs: Sequence[RunView]) -> str:
         shown = sum(run.embedding is not None for run in runs)
+
+        def panel(run: RunView, by: str, plot: Callable[..., plots.Figure]) -> str:
+            if not by:
+                return ""
+            figure = plot(run.embedding, shown)
+            return self.add(f"by {by}", figure, f"embedding of {run.name} by {by}")
+
         parts = []
-        for place, run in enumerate(runs):
-            parts.append(_run_title(place, run))
+        for number, run in enumerate(runs):
+            parts.append(_run_title(number, run))
             if run.embedding is None:
                 parts.append(_empty("No embedding of this run."))
                 continue
-            label = self.add(
-                f"by {run.label}",
-                figures.by_label(run.embedding, shown),
-                f"embedding of {run.name} by {run.label}",
-            )
-            other = ""
-            if run.condition:
-                figure = figures.by_condition(run.embedding, shown)
-                other = self.add(
-                    f"by {run.condition}", figure, f"embedding of {run.name} by {run.condition}"
-                )
-            parts.append(f'<div class="grid">{label}{other}</div>')
+            label = panel(run, run.label, plots.by_label)
+            parts.append(_grid(label, panel(run, run.condition, plots.by_condition)))
         return "".join(parts)
 
     def kernels(self, runs: Sequence[RunView]) -> str:
         parts = []
-        for place, run in enumerate(runs):
+        for number, run in enumerate(runs):
             if run.kernel is not None:
-                left, right = figures.kernel(run.kernel)
-                pair = self.add("K", left, f"kernel matrix of {run.name}") + self.add(
-                    "W", right, f"weights of {run.name}"
+                kernel, weights = plots.kernel(run.kernel)
+                pair = (
+                    self.add("K", kernel, f"kernel matrix of {run.name}"),
+                    self.add("W", weights, f"weights of {run.name}"),
                 )
-                parts.append(f'{_run_title(place, run)}<div class="grid">{pair}</div>')
-        return "".join(parts) or _empty(
-            "No weights to show: these methods use no condition, or no weights were given."
-        )
+                parts.append(_run_title(number, run) + _grid(*pair))
+        return "".join(parts) or _empty("No weights: these methods do not use the condition.")
 
 
 def _header(runs: Sequence[RunView]) -> str:
@@ -192,105 +161,103 @@ def _header(runs: Sequence[RunView]) -> str:
     more = "".join(f"<p>{sentence}</p>" for sentence in others)
     size = ' class="long"' if len(first) > _LONG else ""
     return (
-        "<header><p"
-        f' class="kicker">{kicker}</p><h1{size}>{first}</h1>{more}{_legend(runs, differences(runs))}</header>'
+        f'<header><p class="kicker">{kicker}</p><h1{size}>{first}</h1>{more}'
+        f"{_legend(runs, differences(runs))}</header>"
     )
 
 
 def _legend(runs: Sequence[RunView], notes: Sequence[str]) -> str:
-    """The color of each run, with a note on it if there is one."""
-    entries = (
-        f"<li>{chip(place)}{escape(run.name)}{f' <small>{escape(note)}</small>' if note else ''}</li>"
-        for place, (run, note) in enumerate(zip(runs, notes, strict=True))
-    )
+    """The color of each run, with its note if there is one."""
+    entries = []
+    for number, (run, note) in enumerate(zip(runs, notes, strict=True)):
+        small = f" <small>{escape(note)}</small>" if note else ""
+        entries.append(f"<li>{chip(number)}{escape(run.name)}{small}</li>")
     return f'<ul class="runs">{"".join(entries)}</ul>'
 
 
-def _data(runs: Sequence[RunView]) -> str:
-    """What the runs were trained on; every dataset once."""
-    return " ".join(dict.fromkeys(run.data.removesuffix(".") + "." for run in runs if run.data))
+def _section(title: str, text: str, content: str) -> str:
+    paragraph = f"<p>{escape(text)}</p>" if text else ""
+    return f"<section><h2>{escape(title)}</h2>{paragraph}{content}</section>"
 
 
-def _section(title: str, words: str, content: str) -> str:
-    said = f"<p>{escape(words)}</p>" if words else ""
-    return f"<section><h2>{escape(title)}</h2>{said}{content}</section>"
+def _run_title(number: int, run: RunView) -> str:
+    return f"<h3>{chip(number)}{escape(run.name)}</h3>"
 
 
-def _run_title(place: int, run: RunView) -> str:
-    return f"<h3>{chip(place)}{escape(run.name)}</h3>"
+def _grid(*parts: str) -> str:
+    return f'<div class="grid">{"".join(parts)}</div>'
 
 
-def _empty(words: str) -> str:
-    return f'<p class="empty">{escape(words)}</p>'
+def _empty(text: str) -> str:
+    return f'<p class="empty">{escape(text)}</p>'
 
 
 def _images(runs: Sequence[RunView]) -> str:
-    """Runs that show the same images show them once."""
-    shown: dict[tuple[tuple[str, str, str], ...], list[tuple[int, RunView]]] = {}
-    for place, run in enumerate(runs):
-        if run.images is not None and (found := tuple(triples(run.images))):
-            shown.setdefault(found, []).append((place, run))
-    if not shown:
-        return _empty("No images: the data are vectors, or none were given.")
-    rows = '<div class="what"><span>image</span><span>view 1</span><span>view 2</span></div>'
+    """Runs with the same images show them once."""
+    owners: dict[tuple[tuple[str, str, str], ...], list[tuple[int, RunView]]] = {}
+    for number, run in enumerate(runs):
+        if run.images is not None and (uris := tuple(triples(run.images))):
+            owners.setdefault(uris, []).append((number, run))
+    if not owners:
+        return _empty("No images: the data are vectors.")
+    kinds = ("image", "view 1", "view 2")
+    names = "".join(f"<span>{kind}</span>" for kind in kinds)
     parts = []
-    for found, owners in shown.items():
-        first = owners[0][1].images
+    for rows, numbered in owners.items():
+        first = numbered[0][1].images
         captions = [*(first.captions if first else ()), *[""] * SHOWN]
-        if len(shown) > 1:
-            parts.append("".join(_run_title(place, run) for place, run in owners))
+        if len(owners) > 1:
+            parts += [_run_title(number, run) for number, run in numbered]
         cards = []
-        for uris, caption in zip(found, captions, strict=False):
+        for uris, caption in zip(rows, captions, strict=False):
             images = "".join(
-                f'<img src="{uri}" alt="{what}">'
-                for uri, what in zip(uris, ("image", "view 1", "view 2"), strict=True)
+                f'<img src="{uri}" alt="{kind}">' for uri, kind in zip(uris, kinds, strict=True)
             )
             cards.append(f"<figure>{images}<figcaption>{escape(caption)}</figcaption></figure>")
-        parts.append(f'<div class="samples">{rows}{"".join(cards)}</div>')
+        parts.append(f'<div class="samples"><div class="what">{names}</div>{"".join(cards)}</div>')
     return "".join(parts)
 
 
 def _footer(runs: Sequence[RunView], command: str) -> str:
     from cclk import __version__
 
-    lines = [
-        f"<p>cclk {escape(__version__)}"
-        + (f" · <code>{escape(command)}</code>" if command else "")
-        + "</p>"
-    ]
-    for run in runs:
-        version, typed = (
-            run.version and f"cclk {escape(run.version)}",
-            run.command and f"<code>{escape(run.command)}</code>",
-        )
-        if version or typed:
-            lines.append(f"<p>{escape(run.name)}: {' · '.join(filter(None, [version, typed]))}</p>")
+    lines = []
+    for name, version, typed in (
+        ("", __version__, command),
+        *((f"{escape(run.name)}: ", run.version, run.command) for run in runs),
+    ):
+        shown = [
+            version and f"cclk {escape(version)}",
+            typed and f"<code>{escape(typed)}</code>",
+        ]
+        if any(shown):
+            lines.append(f"<p>{name}{' · '.join(filter(None, shown))}</p>")
     return f"<footer>{''.join(lines)}</footer>"
 
 
-def _with_names_of_their_own(runs: Sequence[RunView]) -> list[RunView]:
+def _uniquely_named(runs: Sequence[RunView]) -> list[RunView]:
     seen: Counter[str] = Counter()
     named = []
     for run in runs:
         seen[run.name] += 1
-        named.append(
-            run
-            if seen[run.name] == 1
-            else dataclasses.replace(run, name=f"{run.name} ({seen[run.name]})")
-        )
+        count = seen[run.name]
+        named.append(run if count == 1 else replace(run, name=f"{run.name} ({count})"))
     return named
 
 
-def _document(body: str, drawn: dict[str, figures.Figure], plotly: str) -> str:
-    data = json.dumps(drawn, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+def _document(body: str, figures: dict[str, plots.Figure], plotly: str) -> str:
+    data = json.dumps(figures, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    css, script = (
+        (files("cclk.report") / "assets" / name).read_text(encoding="utf-8")
+        for name in ("report.css", "report.js")
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>cclk'
-        " report</title>"
-        f'<link rel="icon" href="data:,"><style>{CSS}</style></head>\n<body>{body}'
-        "<noscript><p>The figures of this page are drawn by a script; everything else is readable"
-        " without.</p></noscript>\n"
-        '<script type="application/json"'
-        f' id="figures">{data}</script>\n<script>{plotly}</script>\n<script>{JS}</script></body></html>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>cclk report</title><link rel="icon" href="data:,"><style>{css}</style></head>\n'
+        f"<body>{body}<noscript><p>The figures need JavaScript; everything else is readable without"
+        " it.</p></noscript>\n"
+        f'<script type="application/json" id="figures">{data}</script>\n'
+        f"<script>{plotly}</script>\n<script>{script}</script></body></html>\n"
     )

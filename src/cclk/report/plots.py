@@ -1,5 +1,6 @@
-"""The interactive figures as plain plotly specifications: {"data": [...], "layout": {...}}.
-Colors of text and grid come from the page.
+"""The interactive figures as plotly specifications: {"data": [...], "layout": {...}}.
+
+The page sets the colors of text and grid.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cclk.evaluation import Estimate
-from cclk.report.groups import data_of, listed
+from cclk.evaluation import Estimate, pareto_optimal
+from cclk.report.groups import data_of, enumerated
 from cclk.report.view import Array, Embedding, KernelFigure, RunView, category, hex_colors, is_color
 
 Spec = dict[str, Any]
@@ -20,45 +21,20 @@ Figure = Spec
 
 # Readable on white and on near-black.
 RUN_COLORS = (
-    "#4c8dd6",
-    "#e0803a",
-    "#3fa37c",
-    "#b765c4",
-    "#c9a227",
-    "#d9596b",
-    "#5fb0c9",
-    "#8d8d3f",
-    "#9a7b66",
-    "#7d7fd8",
-)
+    "#4c8dd6", "#e0803a", "#3fa37c", "#b765c4", "#c9a227",
+    "#d9596b", "#5fb0c9", "#8d8d3f", "#9a7b66", "#7d7fd8",
+)  # fmt: skip
 LABEL_COLORS = (
-    *(
-        "#4c78a8",
-        "#f58518",
-        "#54a24b",
-        "#e45756",
-        "#72b7b2",
-        "#d9a90f",
-        "#b279a2",
-        "#ff9da6",
-        "#9d755d",
-        "#8c8c8c",
-    ),
-    *(
-        "#2e5c8a",
-        "#b35c00",
-        "#2f7d32",
-        "#a83240",
-        "#3f8f8a",
-        "#9c7a00",
-        "#7d4b86",
-        "#d46a78",
-        "#6b4a38",
-        "#5c5c5c",
-    ),
-)
-_GRAY = "#c4c4c4"
+    "#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2",
+    "#d9a90f", "#b279a2", "#ff9da6", "#9d755d", "#8c8c8c",
+    "#2e5c8a", "#b35c00", "#2f7d32", "#a83240", "#3f8f8a",
+    "#9c7a00", "#7d4b86", "#d46a78", "#6b4a38", "#5c5c5c",
+)  # fmt: skip
+_GRAY, _DARK_GRAY = "#c4c4c4", "#8a8f98"
 _LEGEND = {"orientation": "h", "y": -0.09, "yanchor": "top", "x": 0, "itemsizing": "constant"}
+_HIDDEN_AXIS = {
+    "showticklabels": False, "ticks": "", "showgrid": False, "zeroline": False, "automargin": False,
+}  # fmt: skip
 _CURVES = {
     "loss": "loss",
     "effective_neighbors": "effective neighbors of the median anchor",
@@ -73,89 +49,76 @@ _CURVE_POINTS = 300
 _COLUMNS = 8
 
 
-def run_color(place: int) -> str:
-    """The color that stands for a run throughout the page."""
-    return RUN_COLORS[place % len(RUN_COLORS)]
-
-
-def planes(runs: Sequence[RunView]) -> dict[str, Figure]:
-    """Title -> accuracy against the leak of one condition column, for each column and each dataset."""
-    found: dict[tuple[Hashable, str, str], list[_Point]] = {}
-    for place, run in enumerate(runs):
-        accuracy = run.scores.accuracy.linear
-        for column, leakage in run.scores.leakage.items():
-            if accuracy and leakage.linear:
-                # Without any knowledge of a category one can still guess the most frequent one.
-                guess = leakage.guess.value if leakage.guess else 0.0
-                found.setdefault((data_of(run), column, leakage.linear.unit), []).append(
-                    _Point(place, leakage.linear, accuracy, guess)
-                )
-    drawn: dict[str, Figure] = {}
-    for (_, column, unit), points in found.items():
-        # Columns of the same name in different data are told apart by their runs.
-        title = (
-            column
-            if column not in drawn
-            else f"{column} ({listed([runs[point.place].name for point in points])})"
-        )
-        drawn[title] = _plane(runs, column, unit, points)
-    return drawn
+def run_color(number: int) -> str:
+    """Return the color of a run throughout the page."""
+    return RUN_COLORS[number % len(RUN_COLORS)]
 
 
 class _Point(NamedTuple):
     """A run on the plane of accuracy and leakage."""
 
-    place: int
-    leak: Estimate
+    run: int
+    leakage: Estimate
     accuracy: Estimate
     guess: float
-    """The leak of features that know nothing of the condition."""
+    """The leakage of features without information on the condition."""
 
 
-def _plane(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Point]) -> Figure:
+def tradeoffs(runs: Sequence[RunView]) -> dict[str, Figure]:
+    """Title -> accuracy against the leakage of one column, for each column and dataset."""
+    planes: dict[tuple[Hashable, str, str], list[_Point]] = {}
+    for number, run in enumerate(runs):
+        accuracy = run.scores.accuracy.linear
+        for column, leakage in run.scores.leakage.items():
+            if accuracy and leakage.linear:
+                guess = leakage.guess.value if leakage.guess else 0.0
+                key = data_of(run), column, leakage.linear.unit
+                point = _Point(number, leakage.linear, accuracy, guess)
+                planes.setdefault(key, []).append(point)
+    figures: dict[str, Figure] = {}
+    for (_, column, unit), points in planes.items():
+        # Columns with the same name in different data are identified by their runs.
+        names = enumerated([runs[point.run].name for point in points])
+        title = column if column not in figures else f"{column} ({names})"
+        figures[title] = _tradeoff(runs, column, unit, points)
+    return figures
+
+
+def _tradeoff(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Point]) -> Figure:
     bottom = max(0.0, min(100 * point.accuracy.low for point in points) - 4)
-    left = min(-0.04, min(point.leak.low for point in points) - 0.04)
-    data = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": _plain(runs[place].name),
-            "x": [x.value],
-            "y": [100 * y.value],
-            "error_x": _bars(x, 1),
-            "error_y": _bars(y, 100),
-            "marker": {"size": 13, "color": run_color(place)},
-            "hovertemplate": (
-                f"%{{fullData.name}}<br>leak %{{x:.2f}}<br>{_plain(runs[place].label)} accuracy"
-                " %{y:.1f} %<extra></extra>"
-            ),
-        }
-        for place, x, y, _ in points
-    ]
-    ideal = {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "ideal",
-        "x": [points[0].guess],
-        "y": [100],
+    left = min(-0.04, min(point.leakage.low for point in points) - 0.04)
+    optimal = pareto_optimal(
+        {point.run: (point.leakage.value, point.accuracy.value) for point in points}
+    )
+    data = []
+    for number, leakage, accuracy, _ in points:
+        ring = len(points) > 1 and number in optimal
+        label = _plain(runs[number].label)
+        hover = f"%{{fullData.name}}<br>leakage %{{x:.2f}}<br>{label} accuracy %{{y:.1f}} %"
+        line = {"width": 2 if ring else 0, "color": _DARK_GRAY}
+        data.append(
+            _scatter([leakage.value], [100 * accuracy.value], name=_plain(runs[number].name))
+            | {
+                "error_x": _bars(leakage, 1),
+                "error_y": _bars(accuracy, 100),
+                "marker": {"size": 13, "color": run_color(number), "line": line},
+                "hovertemplate": hover + ("<br>Pareto-optimal" if ring else "") + "<extra></extra>",
+            }
+        )
+    ideal = _scatter([points[0].guess], [100], name="ideal", mode="markers+text") | {
         "text": ["  ideal"],
         "textposition": "middle right",
-        "marker": {"size": 15, "symbol": "star", "color": "#8a8f98"},
-        "hovertemplate": "everything read, nothing leaked<extra></extra>",
+        "marker": {"size": 15, "symbol": "star", "color": _DARK_GRAY},
+        "hovertemplate": "perfect accuracy, no leakage<extra></extra>",
         "showlegend": False,
     }
     kind = "linear R²" if unit == "r2" else "linear accuracy"
+    x_title = f"leakage of the {_plain(column)} ({kind})"
+    y_title = f"{_plain(runs[points[0].run].label)} accuracy (%)"
+    top = 100 + (100 - bottom) * 0.06
     layout = {
-        "xaxis": {
-            "title": {"text": f"leak of the {_plain(column)} ({kind})"},
-            "range": [left, 1.05],
-            "zeroline": True,
-        },
-        "yaxis": {
-            "title": {"text": f"{_plain(runs[points[0].place].label)} accuracy (%)"},
-            "range": [bottom, 100 + (100 - bottom) * 0.06],
-            "zeroline": False,
-        },
+        "xaxis": {"title": {"text": x_title}, "range": [left, 1.05], "zeroline": True},
+        "yaxis": {"title": {"text": y_title}, "range": [bottom, top], "zeroline": False},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "showlegend": True,
         "height": 420,
@@ -165,270 +128,190 @@ def _plane(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Po
 
 def curves(runs: Sequence[RunView]) -> dict[str, Figure]:
     """Title -> figure, one for each logged quantity."""
-    logged = {
-        key
-        for run in runs
-        for line in run.metrics
-        for key, value in line.items()
-        if _number(value) is not None
-    }
+    lines = [line for run in runs for line in run.metrics]
+    logged = {key for line in lines for key, value in line.items() if _number(value) is not None}
     keys = [key for key in _CURVES if key in logged] + sorted(logged - _NOT_CURVES - set(_CURVES))
-    found = {}
+    figures = {}
     for key in keys[:_MOST_CURVES]:
         data: list[Spec] = []
-        for place, run in enumerate(runs):
+        for number, run in enumerate(runs):
             steps, values = _thin(run.metrics, key, max(60, _CURVE_POINTS * 2 // (len(runs) + 1)))
             if steps:
-                color = {"color": run_color(place)}
-                drawn = {"line": {**color, "width": 1.8}, "marker": color}
-                mode = (
-                    "lines" if len(steps) > 1 else "markers"
-                )  # a line through one point is invisible
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": mode,
-                        "name": _plain(run.name),
-                        "x": steps,
-                        "y": values,
-                        **drawn,
-                    }
-                )
-        scale = {"type": "log", "exponentformat": "power"} if key == "lr" else {}
-        across = {"title": {"text": "step"}, "zeroline": False}
+                # A line through a single point is invisible.
+                mode, color = "lines" if len(steps) > 1 else "markers", run_color(number)
+                style = {"line": {"color": color, "width": 1.8}, "marker": {"color": color}}
+                data.append(_scatter(steps, values, name=_plain(run.name), mode=mode) | style)
         layout = {
             "height": 250,
             "showlegend": False,
             "hovermode": "x",
-            "xaxis": across,
-            "yaxis": scale,
+            "xaxis": {"title": {"text": "step"}, "zeroline": False},
+            "yaxis": {"type": "log", "exponentformat": "power"} if key == "lr" else {},
         }
-        found[_CURVES.get(key, key)] = {"data": data, "layout": layout}
-    return found
+        figures[_CURVES.get(key, key)] = {"data": data, "layout": layout}
+    return figures
 
 
 def by_label(embedding: Embedding, runs: int) -> Figure:
-    """The embedding colored by label; a click on the legend hides a label."""
-    rows = _some(embedding, runs)
+    """The embedding colored by label."""
+    rows = _shown(embedding, runs)
     return _grouped(embedding, embedding.points[rows], embedding.labels[rows], embedding.classes)
 
 
 def by_condition(embedding: Embedding, runs: int) -> Figure:
-    """The embedding colored by condition: by its own color if it is one, else by a column, with
-    a choice if there are several.
+    """The embedding in the color that the condition is, or colored by a column of the condition.
+
+    If there are several columns, "others" holds the figures of the second and later ones.
     """
-    rows = _some(embedding, runs)
+    rows = _shown(embedding, runs)
     points, condition = embedding.points[rows], embedding.condition[rows][:, :_COLUMNS]
     names = embedding.condition_names[:_COLUMNS]
     if is_color(names):
-        hover = (
-            "<br>".join(f"{name} %{{customdata[{place}]:.4~g}}" for place, name in enumerate(names))
-            + "<extra></extra>"
-        )
-        marker = {
-            "size": 5,
-            "opacity": 0.85,
-            "color": hex_colors(condition),
-            "line": {"color": "rgba(128,128,128,0.6)", "width": 0.7},
-        }
-        trace = _dots(points, name="", marker=marker, hovertemplate=hover) | {
-            "customdata": [_rounded(row) for row in condition]
-        }
+        values = (f"{name} %{{customdata[{number}]:.4~g}}" for number, name in enumerate(names))
+        line = {"color": "rgba(128,128,128,0.6)", "width": 0.7}
+        marker = {"color": hex_colors(condition), "line": line}
+        trace = _dots(points, "", marker, "<br>".join(values))
+        trace["customdata"] = [_rounded(row) for row in condition]
         return {"data": [trace], "layout": _plane_layout(embedding) | {"showlegend": False}}
     first, *others = (
-        _by_column(embedding, points, condition[:, place], name) for place, name in enumerate(names)
+        _by_column(embedding, points, condition[:, number], name)
+        for number, name in enumerate(names)
     )
     return first | ({"others": others} if others else {})
 
 
 def _by_column(embedding: Embedding, points: Array, values: Array, name: str) -> Figure:
-    """Categories in colors of their own with a legend, numbers on a scale."""
+    """Categories have a legend, numbers a color scale."""
     title = _plain(name)
     if name in embedding.categories:
-        return _grouped(embedding, points, values.astype(int), embedding.categories[name]) | {
-            "name": title
-        }
+        figure = _grouped(embedding, points, values.astype(int), embedding.categories[name])
+        return figure | {"name": title}
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": title, "side": "right"}}
-    marker = {
-        "size": 5,
-        "opacity": 0.85,
-        "color": _rounded(values),
-        "colorscale": "Viridis",
-        "showscale": True,
-        "colorbar": bar,
-    }
-    trace = _dots(
-        points,
-        name="",
-        marker=marker,
-        hovertemplate=f"{title} %{{marker.color:.4~g}}<extra></extra>",
-    )
-    return {
-        "data": [trace],
-        "layout": _plane_layout(embedding) | {"showlegend": False},
-        "name": title,
-    }
+    scale = {"colorscale": "Viridis", "showscale": True, "colorbar": bar}
+    marker = {"color": _rounded(values), **scale}
+    trace = _dots(points, "", marker, f"{title} %{{marker.color:.4~g}}")
+    layout = _plane_layout(embedding) | {"showlegend": False}
+    return {"data": [trace], "layout": layout, "name": title}
 
 
-def kernel(image: KernelFigure) -> tuple[Figure, Figure]:
-    """K and W as heat maps, with the samples' colors beneath if they have any."""
-    return _heat(image, image.kernel), _heat(image, image.weights)
+def kernel(matrices: KernelFigure) -> tuple[Figure, Figure]:
+    """K and W as heat maps, with the colors or categories of the samples below."""
+    return _heat(matrices, matrices.kernel), _heat(matrices, matrices.weights)
 
 
-def _heat(image: KernelFigure, matrix: Array) -> Figure:
+def _heat(matrices: KernelFigure, matrix: Array) -> Figure:
     size = len(matrix)
-    heat = {
-        "type": "heatmap",
-        "z": np.round(matrix, 2).tolist(),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": "Viridis",
-        "showscale": False,
-        "hovertemplate": "%{y}<br>%{x}<br>%{z}<extra></extra>",
-    }
-    places = np.arange(size)
+    positions = np.arange(size)
+    data: list[Spec] = [
+        {
+            "type": "heatmap",
+            "z": np.round(matrix, 2).tolist(),
+            "zmin": 0,
+            "zmax": 1,
+            "colorscale": "Viridis",
+            "showscale": False,
+            "hovertemplate": "%{y}<br>%{x}<br>%{z}<extra></extra>",
+        }
+    ]
     strip: list[tuple[str, Any, Array]] = []
-    if image.colors:
-        strip = [("", list(image.colors), places)]
-    elif image.codes is not None:
+    if matrices.colors:
+        strip = [("", list(matrices.colors), positions)]
+    elif matrices.codes is not None:
         strip = [
-            (name, color, places[chosen])
-            for name, color, chosen in _by_category(image.codes, image.categories)
+            (name, color, positions[rows])
+            for name, color, rows in _by_category(matrices.codes, matrices.categories)
         ]
-    data: list[Spec] = [heat]
-    for name, color, here in strip:
+    for name, color, x in strip:
         marker = {"symbol": "square", "size": 6, "color": color}
-        x, y = here.tolist(), [size + 1] * len(here)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": x,
-                "y": y,
-                "marker": marker,
-                "hoverinfo": "skip",
-            }
-        )
-    # The ticks are hidden, but their texts name the samples when the pointer is over them.
-    ticks = {
-        "tickmode": "array",
-        "tickvals": places.tolist(),
-        "ticktext": [_plain(sample) for sample in image.samples],
-    }
-    hidden = {
-        "showticklabels": False,
-        "ticks": "",
-        "showgrid": False,
-        "zeroline": False,
-        "automargin": False,
+        squares = _scatter(x.tolist(), [size + 1] * len(x), name=name)
+        data.append(squares | {"marker": marker, "hoverinfo": "skip"})
+    # The ticks are hidden; their texts name the samples on hover.
+    axis = _HIDDEN_AXIS | {
         "constrain": "domain",
+        "tickmode": "array",
+        "tickvals": positions.tolist(),
+        "ticktext": [_plain(sample) for sample in matrices.samples],
     }
     down = {"range": [size + (2 if strip else -0.5), -0.5], "scaleanchor": "x"}
-    axes = {"xaxis": hidden | ticks | {"range": [-0.5, size - 0.5]}, "yaxis": hidden | ticks | down}
-    below = 48 if image.codes is not None else 8
+    below = 48 if matrices.codes is not None else 8
     layout = {
+        "xaxis": axis | {"range": [-0.5, size - 0.5]},
+        "yaxis": axis | down,
         "height": 332 + below,
         "margin": {"l": 8, "r": 8, "t": 12, "b": below},
-        "showlegend": image.codes is not None,
-        "legend": _LEGEND | {"y": -0.02, "title": {"text": _plain(image.column)}},
+        "showlegend": matrices.codes is not None,
+        "legend": _LEGEND | {"y": -0.02, "title": {"text": _plain(matrices.column)}},
     }
-    return {"data": data, "layout": axes | layout}
+    return {"data": data, "layout": layout}
 
 
 def _by_category(codes: Array, names: Sequence[str]) -> list[tuple[str, str, Array]]:
-    """Name, color and samples of each category that occurs. What is beyond the colors that can
-    be told apart is one category, in gray.
-    """
+    """Name, color and rows of each category that occurs; those beyond the colors are one, gray."""
     most = max(len(names), int(codes.max(initial=0)) + 1)
-    own = most if most <= len(LABEL_COLORS) else len(LABEL_COLORS) - 1
-    found = [
+    colored = most if most <= len(LABEL_COLORS) else len(LABEL_COLORS) - 1
+    categories = [
         (_plain(category(code, names)), LABEL_COLORS[code], codes == code)
-        for code in range(own)
+        for code in range(colored)
         if (codes == code).any()
     ]
-    if (codes >= own).any():
-        found.append((f"{most - own} others", _GRAY, codes >= own))
-    return found
+    if (codes >= colored).any():
+        categories.append((f"{most - colored} others", _GRAY, codes >= colored))
+    return categories
 
 
 def _grouped(embedding: Embedding, points: Array, codes: Array, names: Sequence[str]) -> Figure:
     """One color and one entry of the legend for each category."""
     data = [
-        _dots(
-            points[chosen],
-            name=name,
-            marker={"size": 5, "opacity": 0.75, "color": color},
-            hovertemplate="%{fullData.name}<extra></extra>",
-        )
-        for name, color, chosen in _by_category(codes, names)
+        _dots(points[rows], name, {"opacity": 0.75, "color": color}, "%{fullData.name}")
+        for name, color, rows in _by_category(codes, names)
     ]
-    return {
-        "data": data,
-        "layout": _plane_layout(embedding) | {"showlegend": True, "legend": _LEGEND},
-    }
+    layout = _plane_layout(embedding) | {"showlegend": True, "legend": _LEGEND}
+    return {"data": data, "layout": layout}
 
 
 def _plane_layout(embedding: Embedding) -> Spec:
-    bare = {
-        "showticklabels": False,
-        "ticks": "",
-        "showgrid": False,
-        "zeroline": False,
-        "automargin": False,
-    }
     first, second = (f"{100 * share:.0f} % of the variance" for share in embedding.explained)
     return {
         "height": 440,
-        "margin": {
-            "l": 36,
-            "r": 12,
-            "t": 12,
-            "b": 92,
-        },  # room for the legend, so that panels side by side have the same size
+        # Space for the legend, so that adjacent panels have the same size.
+        "margin": {"l": 36, "r": 12, "t": 12, "b": 92},
         "hovermode": "closest",
-        "xaxis": bare | {"title": {"text": first}},
-        "yaxis": bare | {"title": {"text": second}},
+        "xaxis": _HIDDEN_AXIS | {"title": {"text": first}},
+        "yaxis": _HIDDEN_AXIS | {"title": {"text": second}},
     }
 
 
-def _dots(points: Array, **more: object) -> Spec:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": _rounded(points[:, 0]),
-        "y": _rounded(points[:, 1]),
-        **more,
+def _dots(points: Array, name: str, marker: Spec, hover: str) -> Spec:
+    return _scatter(_rounded(points[:, 0]), _rounded(points[:, 1]), name=name) | {
+        "marker": {"size": 5, "opacity": 0.85, **marker},
+        "hovertemplate": f"{hover}<extra></extra>",
     }
 
 
-def _some(embedding: Embedding, runs: int) -> Array:
-    """Which samples to show: fewer for each run if there are many runs, so that the page stays
-    small.
-    """
+def _scatter(x: Sequence[float], y: Sequence[float], *, name: str, mode: str = "markers") -> Spec:
+    return {"type": "scatter", "mode": mode, "name": name, "x": x, "y": y}
+
+
+def _shown(embedding: Embedding, runs: int) -> Array:
+    """Return the rows to show: fewer if there are many runs, so that the page stays small."""
     size, most = len(embedding.points), max(200, _POINTS // max(1, runs))
     return np.linspace(0, size - 1, min(size, most)).round().astype(int)
 
 
-def _bars(found: Estimate, factor: float) -> Spec:
-    above, below = factor * (found.high - found.value), factor * (found.value - found.low)
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [max(0.0, above)],
-        "arrayminus": [max(0.0, below)],
-        "thickness": 1.2,
-        "width": 4,
-    }
+def _bars(estimate: Estimate, factor: float) -> Spec:
+    above = max(0.0, factor * (estimate.high - estimate.value))
+    below = max(0.0, factor * (estimate.value - estimate.low))
+    style = {"type": "data", "symmetric": False, "thickness": 1.2, "width": 4}
+    return style | {"array": [above], "arrayminus": [below]}
 
 
 def _thin(
     lines: Sequence[Mapping[str, object]], key: str, most: int
 ) -> tuple[list[float], list[float]]:
-    """Steps and values of one quantity; means over neighboring steps if there are too many to draw."""
+    """Return steps and values of a quantity, averaged over adjacent steps if there are many."""
     pairs = [
-        (_number(line.get("step", place)), _number(line.get(key)))
-        for place, line in enumerate(lines)
+        (_number(line.get("step", number)), _number(line.get(key)))
+        for number, line in enumerate(lines)
     ]
     kept = np.array([pair for pair in pairs if None not in pair], dtype=np.float64).reshape(-1, 2)
     if len(kept) > most:
@@ -443,10 +326,10 @@ def _number(value: object) -> float | None:
 
 
 def _rounded(values: Array) -> list[float]:
-    """Four figures: more cannot be seen, and every one of them is carried by the page."""
+    """Round to four significant digits, which keeps the page small."""
     return [float(f"{value:.4g}") for value in np.asarray(values, dtype=np.float64).tolist()]
 
 
 def _plain(text: str) -> str:
-    """Plotly reads a little HTML and %{...} in its texts: take their marks away."""
+    """Escape the HTML and %{...} that plotly interprets."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("%{", "% {")

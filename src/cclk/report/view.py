@@ -1,6 +1,4 @@
-"""What a report shows of a run, as plain values and arrays, and the helpers that make them small
-enough to show.
-"""
+"""The contents of a report as plain values and arrays, and functions that reduce data to them."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cclk.errors import DataError
 from cclk.evaluation import Evaluation, FeatureScores
 from cclk.training.settings import Settings
 
@@ -22,46 +21,45 @@ COLOR_NAMES = ("red", "green", "blue")
 
 @dataclass(frozen=True)
 class Embedding:
-    """Samples in the plane. `embed2d` makes it."""
+    """Samples in the plane, from `embed2d`."""
 
     points: Array
     """(n, 2)."""
     labels: Array
-    """(n,) label numbers."""
+    """(n,) label codes."""
     condition: Array
     """(n, k); red, green and blue in 0..255 if those are its names."""
     classes: Sequence[str]
     condition_names: Sequence[str]
     explained: tuple[float, float]
-    """The share of the features' variance that each axis shows."""
+    """Share of the features' variance along each axis."""
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The name of each condition column that holds category codes -> the names of these categories."""
+    """Condition column that holds category codes -> names of its categories."""
 
 
 @dataclass(frozen=True)
 class KernelFigure:
-    """The kernel matrix of some samples beside their weights, both in 0..1. `kernel_figure`
-    makes it.
-    """
+    """Kernel matrix and weights of a batch, both in 0..1, from `kernel_figure`."""
 
     kernel: Array
     weights: Array
     samples: Sequence[str]
-    """The condition of each sample in words."""
+    """Description of the condition of each sample."""
     colors: Sequence[str] = ()
-    """The samples' own colors, if the condition is a color."""
+    """Colors of the samples, if the condition is a color."""
     codes: Array | None = None
     """(n,) category codes of the samples, if a column of the condition holds categories."""
     categories: Sequence[str] = ()
-    """The names of these categories."""
+    """Names of these categories."""
     column: str = ""
-    """The name of that column."""
+    """Name of that column."""
 
 
 @dataclass(frozen=True)
 class SampleImages:
-    """Images and the two views of each that the loss compares: (n, c, h, w) or (n, h, w, c),
-    uint8 or numbers in 0..1.
+    """Images and the two views of each that the loss compares.
+
+    (n, c, h, w) or (n, h, w, c), uint8 or numbers in 0..1.
     """
 
     images: Array | Tensor
@@ -72,7 +70,7 @@ class SampleImages:
 
 @dataclass(frozen=True)
 class RunView:
-    """What a report shows of one run. The report has a placeholder for anything that is missing."""
+    """The contents of a report on one run. The report has a placeholder for missing parts."""
 
     name: str
     settings: Settings | None = None
@@ -80,9 +78,9 @@ class RunView:
     """The lines of the run's `metrics.jsonl`."""
     evaluation: Evaluation | None = None
     version: str = ""
-    """The version of cclk that trained the run."""
+    """Version of cclk that trained the run."""
     command: str = ""
-    """The command that trained the run."""
+    """Command that trained the run."""
     data_fingerprint: str = ""
     embedding: Embedding | None = None
     kernel: KernelFigure | None = None
@@ -92,7 +90,7 @@ class RunView:
     condition: str = "condition"
     """What the condition is: "color"; "" if there is none."""
     data: str = ""
-    """One line about the data."""
+    """Description of the data in one line."""
 
     @property
     def scores(self) -> FeatureScores:
@@ -101,16 +99,14 @@ class RunView:
 
 
 def is_color(condition_names: Sequence[str]) -> bool:
-    """Whether the condition's columns are the parts of a color."""
+    """Whether the condition's columns are the channels of a color."""
     return tuple(condition_names) == COLOR_NAMES
 
 
 def hex_colors(condition: Array) -> list[str]:
-    """Rows of red, green and blue in 0..255 as "#rrggbb"."""
-    return [
-        f"#{red:02x}{green:02x}{blue:02x}"
-        for red, green, blue in np.clip(np.rint(condition), 0, 255).astype(int).tolist()
-    ]
+    """Format rows of red, green and blue in 0..255 as "#rrggbb"."""
+    rows = np.clip(np.rint(condition), 0, 255).astype(np.uint8)
+    return [f"#{bytes(row).hex()}" for row in rows.tolist()]
 
 
 def embed2d(
@@ -124,39 +120,41 @@ def embed2d(
     limit: int = 1500,
     seed: int = 0,
 ) -> Embedding:
-    """The first two principal components, fitted on all samples; at most `limit` of them, drawn
-    at random, are kept to be shown.
+    """Project features to their first two principal components.
 
     Args:
-        classes: the names of the labels.
+        features: (n, d); the components are fitted on all of them.
+        labels: (n,) label codes.
+        condition: (n, k) or (n,).
+        classes: names of the labels.
         condition_names: one for each column of the condition.
-        categories: condition name -> the names of its categories, for each column that holds
-            category codes.
+        categories: condition name -> names of its categories, for each column that holds category
+            codes.
+        limit: number of samples that are kept, drawn at random.
+        seed: seed of that draw.
     """
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
-    wide, y, z = as_array(features).astype(np.float64), as_array(labels), as_array(condition)
-    z = z[:, None] if z.ndim == 1 else z
-    if not len(wide) == len(y) == len(z) or len(wide) < 2:
-        raise ValueError(
-            f"features, labels and condition have {len(wide)}, {len(y)} and {len(z)} rows: they"
-            " must be the same samples, 2 or more"
+    x, y, z = as_array(features).astype(np.float64), as_array(labels), _columns(condition)
+    if not len(x) == len(y) == len(z) or len(x) < 2:
+        raise DataError(
+            f"features, labels and condition have {len(x)}, {len(y)} and {len(z)} rows: they must"
+            " be the same samples, 2 or more"
         )
     if len(condition_names) != z.shape[1]:
-        raise ValueError(
-            f"the condition has {z.shape[1]} columns and {len(condition_names)} names: give one"
+        raise DataError(
+            f"the condition has {z.shape[1]} columns and {len(condition_names)} names: pass one"
             " name for each column"
         )
-    if wide.shape[1] < 2:
-        wide = np.pad(wide, ((0, 0), (0, 2 - wide.shape[1])))
-    total = float(wide.var(axis=0).sum())
-    points, explained = np.zeros((len(wide), 2)), (0.0, 0.0)
+    if x.shape[1] < 2:
+        x = np.pad(x, ((0, 0), (0, 2 - x.shape[1])))
+    total = float(x.var(axis=0).sum())
+    points, explained = np.zeros((len(x), 2)), (0.0, 0.0)
     if total > 0:  # otherwise the features have collapsed to one point
-        model = PCA(n_components=2, svd_solver="covariance_eigh").fit(wide)
-        points = model.transform(wide)
+        points = PCA(n_components=2, svd_solver="covariance_eigh").fit(x).transform(x)
         variance = points.var(axis=0) / total
         explained = (float(variance[0]), float(variance[1]))
-    rows = np.arange(len(wide))
+    rows = np.arange(len(x))
     if len(rows) > limit:
         rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
     return Embedding(
@@ -179,42 +177,43 @@ def kernel_figure(
     categories: Mapping[str, Sequence[str]] | None = None,
     limit: int = 64,
 ) -> KernelFigure:
-    """K and W of a batch, min-max normalized as in the paper's figure.
+    """Min-max normalize K and W of a batch, as in the paper's figure.
 
     Samples are ordered by their categories, then along the main direction of the other columns.
-    `categories` is as in `embed2d`.
+
+    Args:
+        kernel: (n, n).
+        weights: (n, n).
+        condition: (n, k) or (n,).
+        condition_names: one for each column of the condition.
+        categories: as in `embed2d`.
+        limit: number of samples that are kept, the first ones.
     """
-    k, w, z = (
-        as_array(kernel).astype(np.float64),
-        as_array(weights).astype(np.float64),
-        as_array(condition).astype(np.float64),
-    )
-    z = z[:, None] if z.ndim == 1 else z
+    categories = categories or {}
+    k, w = as_array(kernel).astype(np.float64), as_array(weights).astype(np.float64)
+    z = _columns(condition).astype(np.float64)
     if not k.shape == w.shape == (len(z), len(z)):
-        raise ValueError(
+        raise DataError(
             f"kernel and weights must be ({len(z)}, {len(z)}), one row for each row of the"
             f" condition, got {k.shape} and {w.shape}"
         )
     k, w, z = k[:limit, :limit], w[:limit, :limit], z[:limit]
-    named = {
-        name: place for place, name in enumerate(condition_names) if name in (categories or {})
-    }
-    others = z[:, [place for place in range(z.shape[1]) if place not in named.values()]]
+    named = {name: i for i, name in enumerate(condition_names) if name in categories}
+    others = z[:, [i for i in range(z.shape[1]) if i not in named.values()]]
     along = np.zeros(len(z))
     if others.size:
-        about = others - others.mean(axis=0)
-        along = about @ np.linalg.svd(about, full_matrices=False)[2][0]
-    order = np.lexsort((along, *(z[:, place] for place in reversed(named.values()))))
+        centered = others - others.mean(axis=0)
+        along = centered @ np.linalg.svd(centered, full_matrices=False)[2][0]
+    order = np.lexsort((along, *(z[:, i] for i in reversed(named.values()))))
     k, w, z = k[np.ix_(order, order)], w[np.ix_(order, order)], z[order]
-    samples = [", ".join(describe(row, condition_names, categories or {})) for row in z]
     first = next(iter(named), "")
     return KernelFigure(
         _normalize(k),
         _normalize(w),
-        samples,
+        [", ".join(describe(row, condition_names, categories)) for row in z],
         colors=hex_colors(z) if is_color(condition_names) else (),
         codes=z[:, named[first]].astype(int) if first else None,
-        categories=tuple((categories or {}).get(first, ())),
+        categories=tuple(categories.get(first, ())),
         column=first,
     )
 
@@ -222,7 +221,7 @@ def kernel_figure(
 def describe(
     row: Array, names: Sequence[str], categories: Mapping[str, Sequence[str]], most: int = 4
 ) -> list[str]:
-    """The first columns of a condition in words: ["site Oslo", "age 34"]."""
+    """Describe the first columns of a condition: ["site Oslo", "age 34"]."""
     return [
         f"{name} {category(int(value), categories[name]) if name in categories else f'{value:.4g}'}"
         for name, value in zip(names[:most], row, strict=False)
@@ -230,13 +229,18 @@ def describe(
 
 
 def category(code: int, names: Sequence[str]) -> str:
-    """The name of a category; its code if it has none."""
+    """Return the name of a category; its code if it has none."""
     return names[code] if 0 <= code < len(names) else str(code)
 
 
 def as_array(values: Array | Tensor) -> Array:
-    """A tensor, on whatever device, as an array; arrays as they are."""
+    """Convert a tensor on any device to an array."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _columns(condition: Array | Tensor) -> Array:
+    array = as_array(condition)
+    return array[:, None] if array.ndim == 1 else array
 
 
 def _normalize(matrix: Array) -> Array:
