@@ -219,7 +219,7 @@ def test_results_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["fair", "--workers", "-1"], "cclk: --workers is -1: it must be at least 1"),
         (
             ["fair", "--size", "smoke", "--only", "nobody"],
-            "cclk: --only 'nobody' is in none of the cells of fair: InfoNCE, ",
+            "cclk: no cell of fair contains 'nobody': choose from InfoNCE, ",
         ),
         ([], "cclk: "),
     ],

@@ -45,7 +45,7 @@ class HerePool(Pool):
     def __exit__(self, *_: object) -> None:
         pass
 
-    def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
+    def _submit(self, job: Job, folder: Path) -> Future[RunResult | None]:
         future: Future[RunResult | None] = Future()
         future.set_result(self.found(job, folder))
         return future

@@ -14,8 +14,9 @@ from made_up_results import cell, result
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from cclk.evaluation import pareto_optimal
 from cclk.experiments import ExperimentResult
-from cclk.experiments.figures import draw, frontier, plane
+from cclk.experiments.figures import draw, tradeoff
 from cclk.experiments.measure import Measure
 from cclk.experiments.plan import WeightsFigure
 from cclk.experiments.results import CurvePoint
@@ -119,7 +120,7 @@ def test_what_the_plane_shows() -> None:
         cell("Fair", "c", {"accuracy": 0.5, "nonlinear_r2": 0.1}, x=3.0),
         cell("plain", "c", {"accuracy": 0.75, "nonlinear_r2": 0.99}),
     ]
-    plane(axes, cells, "a title")
+    tradeoff(axes, cells, "a title")
     fair, plain, best = axes.get_lines()
     np.testing.assert_allclose(fair.get_xydata(), [[0.3, 95.0], [0.1, 50.0]])
     np.testing.assert_allclose(plain.get_xydata(), [[0.99, 75.0]])
@@ -131,7 +132,7 @@ def test_what_the_plane_shows() -> None:
 def test_seven_methods_have_seven_colors() -> None:
     """As many as the table of fair learning has."""
     axes = Figure().subplots()
-    plane(
+    tradeoff(
         axes,
         [
             cell(f"method {number}", "c", LEAK | {"nonlinear_r2": number / 10})
@@ -161,7 +162,7 @@ def test_the_frontier_is_what_nobody_beats(made: dict[int, tuple[float, float]])
         ]
         if not better:
             expected.add(name)
-    found = frontier(made)
+    found = pareto_optimal(made)
     assert set(found) == expected
     assert len(found) == len(expected)
     assert [made[name] for name in found] == sorted(made[name] for name in found), (

@@ -202,7 +202,7 @@ def test_only_runs_some_cells_and_keeps_the_others(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError,
         match=(
-            r"^--only 'nobody' is in none of the cells of made-up: InfoNCE, digits; Fair, digits$"
+            r"^no cell of made-up contains 'nobody': choose from InfoNCE, digits; Fair, digits$"
         ),
     ):
         go(made(*TWO_CELLS), pool, tmp_path, only="nobody")
@@ -453,7 +453,7 @@ def test_a_damaged_results_file_is_told_before_anything_runs(tmp_path: Path) -> 
     path.parent.mkdir()
     path.write_text('{"experiment": "made-up", "cel')
     with pytest.raises(
-        ValueError, match=r"made-up\.json cannot be read \(.*\): mend it, or delete it"
+        ValueError, match=r"made-up\.json cannot be read \(.*\): repair it, or delete it"
     ) as raised:
         go(made(*TWO_CELLS), FakePool(nothing_is_run), tmp_path)
     assert "\n" not in str(raised.value)
@@ -495,7 +495,7 @@ def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Pa
         return GOOD
 
     class Failing(FakePool):
-        def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
+        def _submit(self, job: Job, folder: Path) -> Future[RunResult | None]:
             future: Future[RunResult | None] = Future()
             try:
                 future.set_result(self.found(job, folder))
@@ -574,7 +574,7 @@ def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     todo = [Job("a", {"method": "infonce"}, seed, "test", ("accuracy", "knn")) for seed in range(4)]
     kept = []
-    with no_display() as display, pytest.raises(Stopped, match="the same command goes on"):
+    with no_display() as display, pytest.raises(Stopped, match="the same command to resume"):
         pool.run(todo, tmp_path, lambda job, found: kept.append(job.seed), display)
     assert kept == [0, 1], "what is finished is kept"
     assert signal.getsignal(signal.SIGTERM) == before

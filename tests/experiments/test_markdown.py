@@ -66,7 +66,7 @@ def test_a_verdict_is_plain_statistics(
         digits = 2 if measure.endswith("r2") else 1
         assert verdict.endswith(f"{gain:.{digits}f} ± {error:.{digits}f}")
         if gain > 0:
-            assert ("within the spread" in verdict) == (gain <= 2 * error)
+            assert ("within two standard errors" in verdict) == (gain <= 2 * error)
     else:
         assert verdict.endswith("(one seed)"), "no spread is claimed where none is known"
         assert "±" not in verdict
@@ -89,7 +89,8 @@ def test_lower_is_better_for_a_share_that_leaks_and_higher_for_an_error() -> Non
     assert judge([0.9, 0.9], [0.1, 0.1], "linear_r2") == "does **not** hold: -0.80 ± 0.00"
     assert judge([60.0, 60.0], [50.0, 50.0], "linear_mse") == "holds, by 10.0 ± 0.0"
     assert (
-        judge([90.0, 94.0], [88.0, 92.0], "accuracy") == "holds, but within the spread: 2.0 ± 2.8"
+        judge([90.0, 94.0], [88.0, 92.0], "accuracy")
+        == "holds, within two standard errors: 2.0 ± 2.8"
     )
 
 
@@ -274,9 +275,9 @@ def test_choices_are_told() -> None:
             cell("Plain", "ours"),
         )
     )
-    listed = text[text.index("Chosen on the validation split:") :].splitlines()
+    listed = text[text.index("Selected on the validation split:") :].splitlines()
     assert listed == [
-        "Chosen on the validation split:",
+        "Selected on the validation split:",
         "",
         "- Fair, ours: lr 0.0003, temperature 0.05, of 2",
         "- Clusters, ours: clusters 1000, of 2",

@@ -16,9 +16,9 @@ from torch import Tensor
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.evaluation import FeatureScores, Samples, evaluate
-from cclk.experiments.measure import LOWER_IS_BETTER, READ, WORDS, Measure, measure
+from cclk.experiments.measure import LOWER_IS_BETTER, MEASURES, TITLES, Measure, measure
 
-ALL: tuple[Measure, ...] = tuple(READ)
+ALL: tuple[Measure, ...] = tuple(MEASURES)
 
 
 def split(rows: int, seed: int) -> Split:
@@ -135,8 +135,8 @@ def test_a_leak_that_has_no_such_number_is_told() -> None:
     with pytest.raises(
         ValueError,
         match=(
-            r"^linear_r2 cannot be measured on made up: its condition is categorical, and it is for"
-            r" numbers"
+            r"^linear_r2 cannot be measured on made up: its condition is categorical, not"
+            r" continuous"
         ),
     ):
         measure(replace(categories, **one_column), embed, ("accuracy", "linear_r2"), "test", 0)
@@ -152,7 +152,7 @@ def test_a_leak_that_has_no_such_number_is_told() -> None:
 
 def test_nothing_held_out_is_told() -> None:
     with pytest.raises(
-        ValueError, match=r"^the validation split of made up is empty: hold some training rows out"
+        ValueError, match=r"^the validation split of made up is empty: hold out some"
     ):
         measure(dataset(held_out=0), embed, ("accuracy",), "validation", 0)
     assert measure(dataset(held_out=0), embed, ("accuracy",), "test", 0)["accuracy"] > 0.5, (
@@ -161,6 +161,6 @@ def test_nothing_held_out_is_told() -> None:
 
 
 def test_every_measure_has_words_and_a_direction() -> None:
-    assert set(READ) == set(WORDS)
-    assert len(set(WORDS.values())) == len(WORDS)
+    assert set(MEASURES) == set(TITLES)
+    assert len(set(TITLES.values())) == len(TITLES)
     assert {"linear_r2", "nonlinear_r2"} == LOWER_IS_BETTER

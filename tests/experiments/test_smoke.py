@@ -104,7 +104,7 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
         for cell in experiment(name).plan("smoke").cells:
             assert f"| {cell.row} | " in text
     assert "| - |" not in text, "no run is missing"
-    assert "Chosen on the validation split:" in text
+    assert "Selected on the validation split:" in text
     linked = {part.split(")")[0] for part in text.split("](figures/")[1:]}
     assert linked == {path.name for path in (page.parent / "figures").iterdir()}
     assert {

@@ -54,7 +54,7 @@ def test_bad_knobs_are_one_line(text: str) -> None:
     with pytest.raises(
         SettingsError,
         match=(
-            r"^--over ['\"].*['\"] is not METHOD:SETTING=VALUE,VALUE,\.\.\. with numbers, such as"
+            r"^['\"].*['\"] is not METHOD:SETTING=VALUE,VALUE,\.\.\. with numbers, such as"
             r" fair-cclk:"
         ),
     ) as raised:

@@ -51,7 +51,7 @@ def reproduce(
     experiments = [experiment(name) for name in (EXPERIMENTS if names == ["all"] else names)]
     require_positive(seeds=seeds, workers=workers)
     if only and len(experiments) > 1:  # if no experiment has such cells, the first one reports it
-        having = [one for one in experiments if one.plan(size).having(only)]
+        having = [one for one in experiments if one.plan(size).matching(only)]
         experiments = having or experiments[:1]
     overrides = {"data_dir": data_dir} if data_dir else {}
     jobs: list[Job] = []

@@ -19,7 +19,7 @@ from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
 from cclk.experiments.measure import check
-from cclk.experiments.registry.recipes import LEAKS
+from cclk.experiments.registry.recipes import LEAKAGE
 from cclk.experiments.sweep import DEFAULT, Knob, extends, flat
 from cclk.experiments.sweep import sweep as plan_sweep
 from cclk.training.run_folder import load_dataset
@@ -67,7 +67,7 @@ def sweep(
     knobs = [Knob.read(text) for text in over or DEFAULT]
     plan_sweep(name, knobs, common, seeds, split)  # reports wrong settings before data are read
     dataset = load_dataset(load(overrides=common))
-    check(dataset, LEAKS, split)  # before hours of training, not after
+    check(dataset, LEAKAGE, split)  # before hours of training, not after
     planned = plan_sweep(name, knobs, common, seeds, split, fingerprint(dataset))
     if target.exists() and not extends(planned.plan("cpu"), files.read(target)):
         raise SettingsError(f"{target} contains another sweep: keep both with --name, or delete it")

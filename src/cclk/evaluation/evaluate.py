@@ -83,8 +83,8 @@ def evaluate(
     if not len(validation):
         train, validation = carve(train, seed)
     scaler = FeatureScaler.fit(train.features)
-    features = (scaler(split.features) for split in (train, validation, test))
-    probes = _Probes(*features, seed, details)
+    features = [scaler(split.features) for split in (train, validation, test)]
+    probes = _Probes(features[0], features[1], features[2], seed, details)
     columns: Sequence[tuple[str, Kind, slice]] = (
         (parts or [(condition, kind, slice(None))]) if leakage else ()
     )

@@ -1,6 +1,4 @@
-"""The experiments: every table and figure of the paper as a grid of runs, its results kept, and
-set beside what was published.
-"""
+"""The experiments of the paper: grids of runs, their results, and the published numbers."""
 
 from cclk.errors import ResultError
 from cclk.experiments.grid import pending, reproduce
@@ -10,19 +8,6 @@ from cclk.experiments.registry import EXPERIMENTS, experiment
 from cclk.experiments.results import CellResult, ExperimentResult, RunResult
 
 __all__ = [
-    "EXPERIMENTS",
-    "SIZES",
-    "Cell",
-    "CellResult",
-    "Claim",
-    "Experiment",
-    "ExperimentResult",
-    "Plan",
-    "Pool",
-    "ResultError",
-    "RunResult",
-    "Size",
-    "experiment",
-    "pending",
-    "reproduce",
-]
+    "EXPERIMENTS", "SIZES", "Cell", "CellResult", "Claim", "Experiment", "ExperimentResult",
+    "Plan", "Pool", "ResultError", "RunResult", "Size", "experiment", "pending", "reproduce",
+]  # fmt: skip

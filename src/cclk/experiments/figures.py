@@ -1,153 +1,95 @@
-"""Images of results: curves over an axis, the plane of accuracy and leakage, kernels beside
-weights. Each is an SVG file.
-"""
+"""Figures of results as SVG files: curves, accuracy against leakage, kernels and weights."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cclk.experiments.measure import WORDS
+from cclk.evaluation import pareto_optimal
+from cclk.experiments.measure import TITLES
 from cclk.experiments.results import CellResult, ExperimentResult
 from cclk.extras import needed_for
 from cclk.files import replace_file
 
-_COLORS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#666666",
-)  # told apart by the color-blind too (Okabe and Ito)
-_MANY = 4
-"""Columns that have a plane of their own; more of them share one."""
+# Distinguishable for the color-blind (Okabe and Ito).
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")
+_MANY = 4  # columns with one figure each; more of them share one
+_STYLE: Any = {
+    "svg.hashsalt": "cclk",  # the same result has the same file
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 9,
+}
 
 
 def draw(result: ExperimentResult, folder: Path) -> list[Path]:
-    """The images of a result, as NAME.svg or NAME-N.svg; none for a plain table."""
+    """Write the figures of a result as NAME.svg or NAME-N.svg; none for a plain table.
+
+    Args:
+        result: of an experiment.
+        folder: of the figures; it is created if necessary.
+    """
+    path = folder / f"{result.experiment}.svg"
     if result.figure:
         panels = result.figure.panels
-        return [
-            _save(
-                folder / f"{result.experiment}.svg",
-                (10.5, 3.0),
-                len(panels),
-                lambda axes: _weights(axes, panels),
-            )
-        ]
-    if len(result.columns) > _MANY and "nonlinear_r2" in result.measures:
+        return [_save(path, (10.5, 3.0), partial(_weights, panels=panels), len(panels))]
+    leakage = "nonlinear_r2" in result.measures
+    if leakage and len(result.columns) > _MANY:
         studies = [replace(cell, row=cell.column) for cell in result.cells if cell.runs]
-        return [
-            _save(
-                folder / f"{result.experiment}.svg",
-                (7.0, 4.4),
-                1,
-                lambda axes: plane(axes[0], studies, result.title, line=""),
-            )
-        ]
-    drawn: list[Callable[[Any], None]] = []
+        plot = partial(tradeoff, cells=studies, title=result.title, line="")
+        return [_save(path, (7.0, 4.4), plot)]
+    plots: list[Callable[[Any], None]] = []
     for column, planned in result.columns.items():
         cells = [cell for cell in planned if cell.runs]
-        if not cells:
-            continue
-        if result.axis:
-            drawn.append(
-                lambda axes, cells=cells, column=column: _curves(  # type: ignore[misc]
-                    axes[0], cells, column, result
-                )
-            )
+        if cells and result.axis:
+            plots.append(partial(_curves, cells=cells, title=column, result=result))
         elif any(run.curve for cell in cells for run in cell.runs):
-            drawn.append(lambda axes, cells=cells, column=column: _progress(axes[0], cells, column))  # type: ignore[misc]
-        elif "nonlinear_r2" in result.measures:
-            drawn.append(lambda axes, cells=cells, column=column: plane(axes[0], cells, column))  # type: ignore[misc]
-    names = [
-        result.experiment if len(drawn) == 1 else f"{result.experiment}-{number + 1}"
-        for number in range(len(drawn))
-    ]
+            plots.append(partial(_progress, cells=cells, title=column))
+        elif cells and leakage:
+            plots.append(partial(tradeoff, cells=cells, title=column))
+    if len(plots) == 1:
+        return [_save(path, (5.6, 3.8), plots[0])]
     return [
-        _save(folder / f"{name}.svg", (5.6, 3.8), 1, plot)
-        for name, plot in zip(names, drawn, strict=True)
+        _save(path.with_stem(f"{path.stem}-{number}"), (5.6, 3.8), plot)
+        for number, plot in enumerate(plots, 1)
     ]
 
 
-def plane(axes: Any, cells: Sequence[CellResult], title: str, line: str = "-") -> None:
-    """Accuracy against what is still readable of the condition; a method with several settings
-    is a line, the frontier is ringed.
-    """
+def tradeoff(axes: Any, cells: Sequence[CellResult], title: str, line: str = "-") -> None:
+    """Plot accuracy against nonlinear R^2; each row is a line, Pareto-optimal points are ringed."""
     points: dict[tuple[str, int], tuple[float, float]] = {}
-    for number, row in enumerate(dict.fromkeys(cell.row for cell in cells)):
-        here = [cell for cell in cells if cell.row == row]
-        leak = [statistics.mean(cell.values("nonlinear_r2")) for cell in here]
-        right = [statistics.mean(cell.values("accuracy")) for cell in here]
-        color = _COLORS[number % len(_COLORS)]
-        mark = "osD"[number // len(_COLORS) % 3]
-        axes.plot(
-            leak, right, mark + line, color=color, label=row, markersize=5, linewidth=1, alpha=0.9
-        )
-        for place, cell in enumerate(here):
+    for number, (row, row_cells) in enumerate(_by_row(cells)):
+        leakage = [statistics.mean(cell.values("nonlinear_r2")) for cell in row_cells]
+        accuracy = [statistics.mean(cell.values("accuracy")) for cell in row_cells]
+        style = {"color": _color(number), "markersize": 5, "linewidth": 1, "alpha": 0.9}
+        marker = "osD"[number // len(_COLORS) % 3]
+        axes.plot(leakage, accuracy, marker + line, label=row, **style)
+        for index, (cell, *point) in enumerate(zip(row_cells, leakage, accuracy, strict=True)):
+            points[row, index] = (point[0], point[1])
             if cell.x is not None:
-                axes.annotate(
-                    f"{cell.x:g}",
-                    (leak[place], right[place]),
-                    textcoords="offset points",
-                    xytext=(4, 4),
-                    fontsize=6,
-                )
-        points |= {(row, place): pair for place, pair in enumerate(zip(leak, right, strict=True))}
-    best = [points[name] for name in frontier(points)]
-    axes.plot(
-        *zip(*best, strict=True),
-        "o",
-        markersize=10,
-        fillstyle="none",
-        color="black",
-        label="not beaten on both",
-    )
-    axes.set(
-        xlabel=f"{WORDS['nonlinear_r2']} (less is better)", ylabel=WORDS["accuracy"], title=title
-    )
+                offset = {"textcoords": "offset points", "xytext": (4, 4)}
+                axes.annotate(f"{cell.x:g}", point, fontsize=6, **offset)
+    best = zip(*(points[key] for key in pareto_optimal(points)), strict=True)
+    ring = {"markersize": 10, "fillstyle": "none", "color": "black"}
+    axes.plot(*best, "o", label="Pareto-optimal", **ring)
+    x_title = f"{TITLES['nonlinear_r2']} (lower is better)"
+    axes.set(xlabel=x_title, ylabel=TITLES["accuracy"], title=title)
     axes.legend(fontsize=7)
 
 
-def frontier(points: Mapping[Any, tuple[float, float]]) -> list[Any]:
-    """The names of the (leak, accuracy) points that no other point beats on both.
-
-    >>> frontier({"a": (0.9, 80.0), "b": (0.2, 95.0), "c": (0.1, 90.0)})
-    ['c', 'b']
-    """
-    kept = [
-        name
-        for name, (leak, right) in points.items()
-        if not any(
-            other[0] <= leak and other[1] >= right and other != (leak, right)
-            for other in points.values()
-        )
-    ]
-    return sorted(kept, key=lambda name: points[name])
-
-
 def _curves(axes: Any, cells: Sequence[CellResult], title: str, result: ExperimentResult) -> None:
-    for number, row in enumerate(dict.fromkeys(cell.row for cell in cells)):
-        here = sorted((cell for cell in cells if cell.row == row), key=lambda cell: cell.x or 0.0)
-        found = [cell.values(result.measures[0]) for cell in here]
-        spread = [statistics.stdev(some) if len(some) > 1 else 0.0 for some in found]
-        means, x = [statistics.mean(some) for some in found], [cell.x for cell in here]
-        axes.errorbar(
-            x,
-            means,
-            yerr=spread,
-            fmt="o-",
-            color=_COLORS[number % len(_COLORS)],
-            label=row,
-            capsize=3,
-            markersize=4,
-        )
-    axes.set(xscale="log", xlabel=result.axis, ylabel=WORDS[result.measures[0]], title=title)
+    for number, (row, row_cells) in enumerate(_by_row(cells)):
+        row_cells.sort(key=lambda cell: cell.x or 0.0)
+        values = [cell.values(result.measures[0]) for cell in row_cells]
+        std = [statistics.stdev(some) if len(some) > 1 else 0.0 for some in values]
+        means, x = [statistics.mean(some) for some in values], [cell.x for cell in row_cells]
+        style = {"fmt": "o-", "color": _color(number), "capsize": 3, "markersize": 4}
+        axes.errorbar(x, means, yerr=std, label=row, **style)
+    axes.set(xscale="log", xlabel=result.axis, ylabel=TITLES[result.measures[0]], title=title)
     axes.legend(fontsize=8)
 
 
@@ -155,48 +97,43 @@ def _progress(axes: Any, cells: Sequence[CellResult], title: str) -> None:
     for number, cell in enumerate(cells):
         curves = [run.curve for run in cell.runs if run.curve]
         epochs = [point.epoch for point in curves[0]]
-        for name, style in (("accuracy", "o-"), ("knn", "s:")):
+        for name, label, marker in (("accuracy", "linear", "o-"), ("knn", "kNN", "s:")):
             means = [
-                100 * statistics.mean(getattr(curve[place], name) for curve in curves)
-                for place in range(len(epochs))
+                100 * statistics.mean(getattr(curve[index], name) for curve in curves)
+                for index in range(len(epochs))
             ]
-            label = f"{cell.row}, {'linear' if name == 'accuracy' else 'kNN'}"
-            axes.plot(
-                epochs,
-                means,
-                style,
-                color=_COLORS[number % len(_COLORS)],
-                label=label,
-                markersize=3,
-                linewidth=1,
-            )
+            style = {"color": _color(number), "markersize": 3, "linewidth": 1}
+            axes.plot(epochs, means, marker, label=f"{cell.row}, {label}", **style)
     axes.set(xlabel="epoch", ylabel="validation accuracy, %", title=title)
     axes.legend(fontsize=7)
 
 
 def _weights(axes: Sequence[Any], panels: Mapping[str, list[list[float]]]) -> None:
-    for place, (name, panel) in zip(axes, panels.items(), strict=True):
+    for axis, (name, panel) in zip(axes, panels.items(), strict=True):
         largest = max(abs(value) for row in panel for value in row)
-        place.imshow(panel, cmap="RdBu_r", vmin=-largest, vmax=largest)
-        place.set(title=name, xticks=[], yticks=[])
+        axis.imshow(panel, cmap="RdBu_r", vmin=-largest, vmax=largest)
+        axis.set(title=name, xticks=[], yticks=[])
 
 
-def _save(path: Path, size: tuple[float, float], panels: int, draw: Callable[[Any], None]) -> Path:
+def _by_row(cells: Sequence[CellResult]) -> Iterator[tuple[str, list[CellResult]]]:
+    for row in dict.fromkeys(cell.row for cell in cells):
+        yield row, [cell for cell in cells if cell.row == row]
+
+
+def _color(number: int) -> str:
+    return _COLORS[number % len(_COLORS)]
+
+
+def _save(
+    path: Path, size: tuple[float, float], draw: Callable[[Any], None], panels: int = 1
+) -> Path:
     with needed_for("drawing figures", "report"):
         import matplotlib
         from matplotlib.figure import Figure
 
-    # The same result gives the same file: no date, no random names.
-    with matplotlib.rc_context(
-        {
-            "svg.hashsalt": "cclk",
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "font.size": 9,
-        }
-    ):
+    with matplotlib.rc_context(_STYLE):
         figure = Figure(size, layout="constrained")
-        draw(figure.subplots(1, panels, squeeze=False)[0])
+        draw(figure.subplots(1, panels))
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(
             path, lambda draft: figure.savefig(draft, format="svg", metadata={"Date": None})

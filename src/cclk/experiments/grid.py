@@ -1,8 +1,7 @@
-"""Running an experiment: its cells as jobs on several processes, every finished one kept at
-once, none run twice.
+"""Run an experiment: its cells as jobs in several processes, every result written immediately.
 
-First every cell that has choices tries them on the validation split; then each cell runs its seeds
-with what was chosen.
+First, cells with choices try them on the validation split; then each cell runs its seeds with the
+selected settings. Finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import Path
 import torch
 
 import cclk
+from cclk.errors import SettingsError
 from cclk.experiments import results
 from cclk.experiments.job import Job
 from cclk.experiments.plan import Cell, Experiment, Overrides, Size, score
@@ -23,7 +23,7 @@ from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import CellResult, ExperimentResult, RunResult
 
 TUNING_SEEDS = 1
-"""Seeds per choice. One: choices that one seed cannot tell apart do not matter."""
+"""Seeds per choice; if one seed does not separate two choices, either is fine."""
 
 
 def reproduce(
@@ -39,17 +39,24 @@ def reproduce(
     only: str = "",
     quiet: bool = False,
 ) -> ExperimentResult:
-    """Run what is missing of an experiment, write its file, and return the complete result.
+    """Run the missing runs of an experiment, write its file, and return the complete result.
 
     Args:
-        seeds: how many, instead of the plan's own.
-        overrides: settings that replace those of every cell, such as where data lie.
-        only: run nothing but the cells that have this in "row, column".
+        experiment: from the registry, or a sweep.
+        size: of networks, data and budget.
+        pool: worker processes, already started.
+        results_folder: folder of the results files.
+        runs_folder: folder of the runs, from which an interrupted grid resumes.
+        command: stored in the result.
+        seeds: number of seeds, instead of the plan's.
+        overrides: settings that replace those of every cell, such as the data folder.
+        only: run only the cells that contain this text in "row, column".
+        quiet: do not show progress.
     """
     path = results.path_of(results_folder, experiment.name, size)
     if experiment.figure is not None:
-        where = (overrides or {}).get("data_dir")
-        figure = experiment.figure(size, Path(str(where)) if where else None)
+        data_dir = (overrides or {}).get("data_dir")
+        figure = experiment.figure(size, Path(str(data_dir)) if data_dir else None)
         result = replace(_header(experiment, size, command), figure=figure)
         results.write(path, result)
         return result
@@ -69,20 +76,15 @@ def pending(
     overrides: Overrides | None = None,
     only: str = "",
 ) -> list[Job]:
-    """The runs that `reproduce` would do; a cell's own, before it has chosen, have the settings
-    that all choices share.
+    """Return the runs that `reproduce` would do, with the same arguments.
+
+    Before the choices of a cell have been tried, its seeds have the settings that all choices
+    share.
     """
     if experiment.figure is not None:
         return []
-    grid = _Grid(
-        experiment,
-        size,
-        "",
-        results.path_of(results_folder, experiment.name, size),
-        seeds,
-        overrides,
-        only,
-    )
+    path = results.path_of(results_folder, experiment.name, size)
+    grid = _Grid(experiment, size, "", path, seeds, overrides, only)
     return list({job.key: job for job in [*grid.tuning(), *grid.final()]}.values())
 
 
@@ -100,7 +102,7 @@ def _header(experiment: Experiment, size: Size, command: str) -> ExperimentResul
 
 
 class _Grid:
-    """The cells of an experiment and what is known of them."""
+    """The cells of an experiment and their finished runs."""
 
     def __init__(
         self,
@@ -114,63 +116,44 @@ class _Grid:
     ) -> None:
         self.experiment, self.plan, self.path = experiment, experiment.plan(size), path
         self.header = _header(experiment, size, command)
-        self.seeds, self.overrides, self.only = (
-            seeds or self.plan.seeds,
-            dict(overrides or {}),
-            only,
-        )
-        self.found = results.finished_runs(path.parent)
+        self.seeds, self.overrides = seeds or self.plan.seeds, overrides or {}
+        self.cells = self.plan.matching(only)
+        if not self.cells:
+            names = dict.fromkeys(f"{cell.row}, {cell.column}" for cell in self.plan.cells)
+            raise SettingsError(
+                f"no cell of {experiment.name} contains {only!r}: choose from {'; '.join(names)}"
+            )
+        self.runs = results.finished_runs(path.parent)
         self.before = results.read(path) if path.exists() else None
-        # If there are more seeds already than were asked for, they stay.
+        # Seeds beyond the requested number that are already finished are kept.
         self.shown = max(self.seeds, len(self.before.seeds) if self.before else 0)
         self.ran = False
 
     def tuning(self) -> list[Job]:
-        """The choices not tried yet, those that another cell's choice depends on included."""
-        return [
-            job
-            for cell in self._asked()
-            for job in self._choices(self._tuned(cell))
-            if not self._known(job)
-        ]
+        """Return the runs of choices, also of cells that others are tuned like."""
+        jobs = (job for cell in self.cells for job in self._choices(self._tuned(cell)))
+        return [job for job in jobs if not self._finished(job)]
 
     def final(self) -> list[Job]:
-        """The seeds not run yet."""
-        return [
-            job
-            for cell in self._asked()
-            for job in self._seeds(cell, self.seeds)
-            if not self._known(job)
-        ]
+        """Return the runs of seeds."""
+        jobs = (job for cell in self.cells for job in self._seeds(cell, self.seeds))
+        return [job for job in jobs if not self._finished(job)]
 
-    def _asked(self) -> list[Cell]:
-        found = self.plan.having(self.only)
-        if not found:
-            names = dict.fromkeys(f"{cell.row}, {cell.column}" for cell in self.plan.cells)
-            raise ValueError(
-                f"--only {self.only!r} is in none of the cells of {self.experiment.name}:"
-                f" {'; '.join(names)}"
-            )
-        return found
-
-    def keep(self, job: Job, found: RunResult) -> None:
-        self.found[job.key] = found
+    def keep(self, job: Job, run: RunResult) -> None:
+        self.runs[job.key] = run
         self.ran = True
         self.write()
 
     def write(self) -> ExperimentResult:
-        """Write the result so far into its file, together with runs that another process has
-        added meanwhile.
-        """
-        self.found = results.finished_runs(self.path.parent) | self.found
+        """Write the result so far, including runs that another process has added meanwhile."""
+        self.runs = results.finished_runs(self.path.parent) | self.runs
         result = self.result()
         results.write(self.path, result)
         return result
 
     def result(self) -> ExperimentResult:
-        """The result so far."""
         cells = tuple(self._cell_result(cell) for cell in self.plan.cells)
-        every = {run.key: run for cell in cells for run in (*cell.tuning, *cell.runs)}
+        runs = {run.key: run for cell in cells for run in (*cell.tuning, *cell.runs)}.values()
         return replace(
             self._signed(),
             note=self.plan.note,
@@ -180,118 +163,79 @@ class _Grid:
             axis=self.experiment.axis,
             common=self.plan.common,
             claims=self.experiment.claims,
-            process_seconds=round(
-                sum(run.train_seconds + run.measure_seconds for run in every.values())
-            ),
+            process_seconds=round(sum(run.train_seconds + run.measure_seconds for run in runs)),
             cells=cells,
         )
 
     def _signed(self) -> ExperimentResult:
-        """The header; a command that adds nothing keeps the command and versions of the one that
-        did the work.
-        """
+        """Return the header, with command and versions of the process that did the work."""
         if self.before is None or (self.ran and self.seeds >= self.shown):
             return self.header
-        header = replace(self.header, command=self.before.command)
-        if self.ran:
-            return header
-        return replace(
-            header, version=self.before.version, torch=self.before.torch, cores=self.before.cores
-        )
+        kept = ("command",) if self.ran else ("command", "version", "torch", "cores")
+        return replace(self.header, **{name: getattr(self.before, name) for name in kept})
 
     def _cell_result(self, cell: Cell) -> CellResult:
-        waits = bool(self._tuned(cell).choices) and self._chosen(self._tuned(cell)) is None
+        source = self._tuned(cell)
+        ready = not source.choices or self._chosen(source) is not None
+        tuning = [job for job in self._choices(cell) if self._finished(job)]
+        seeds = [job for job in self._seeds(cell, self.shown) if ready and self._finished(job)]
         return CellResult(
             **vars(cell),
             chosen=self._chosen(cell),
-            tuning=tuple(
-                replace(self.found[job.key], choice=job.choice)
-                for job in self._choices(cell)
-                if self._known(job)
-            ),
-            runs=(
-                ()
-                if waits
-                else tuple(
-                    replace(self.found[job.key], choice=None)
-                    for job in self._seeds(cell, self.shown)
-                    if self._known(job)
-                )
-            ),
+            tuning=tuple(replace(self.runs[job.key], choice=job.choice) for job in tuning),
+            runs=tuple(replace(self.runs[job.key], choice=None) for job in seeds),
         )
 
     def _choices(self, cell: Cell) -> Iterator[Job]:
-        if len(cell.choices) == 1:  # nothing to choose
-            return
-        for number, choice in enumerate(cell.choices):
+        """The runs that try the choices of a cell; none if there is only one choice."""
+        plan, count = self.plan, len(cell.choices)
+        for number, choice in enumerate(cell.choices if count > 1 else ()):
+            settings = {**plan.common, **cell.settings, **choice, **self.overrides}
+            title = f"{cell.row}, {cell.column}, choice {number + 1} of {count}"
             for seed in range(TUNING_SEEDS):
-                settings = {**self.plan.common, **cell.settings, **choice, **self.overrides}
-                title = f"{cell.row}, {cell.column}, choice {number + 1} of {len(cell.choices)}"
                 yield Job(
                     title,
                     settings,
                     seed,
                     "validation",
-                    self.plan.measures,
+                    plan.measures,
                     choice=number,
-                    data=self.plan.data,
+                    data=plan.data,
                 )
 
     def _chosen(self, cell: Cell) -> int | None:
-        """The number of the best choice once all were tried; the first of equals."""
+        """Return the index of the best choice, the first of equals; None until all were tried."""
         if len(cell.choices) == 1:
             return 0
-        tried: dict[int, list[float]] = {}
+        scores: dict[int, float] = {}
         for job in self._choices(cell):
-            if not self._known(job):
+            if not self._finished(job):
                 return None
             assert job.choice is not None
-            measured = self.found[job.key].measures  # another experiment may have measured more
-            tried.setdefault(job.choice, []).append(
-                score({name: measured[name] for name in self.plan.measures})
-            )
-        return max(tried, key=lambda number: sum(tried[number])) if tried else None
+            measures = self.runs[job.key].measures  # another experiment may have measured more
+            value = score({name: measures[name] for name in self.plan.measures})
+            scores[job.choice] = scores.get(job.choice, 0.0) + value
+        return max(scores, key=lambda number: scores[number]) if scores else None
 
     def _tuned(self, cell: Cell) -> Cell:
-        """The cell whose choice holds: this one, or the one it follows."""
-        if not cell.tuned_like:
-            return cell
-        return next(
-            other
-            for other in self.plan.cells
-            if (other.row, other.column) == (cell.tuned_like, cell.column)
-        )
-
-    def _chosen_settings(self, cell: Cell) -> Overrides:
-        """What the choice on the validation split says."""
-        source = self._tuned(cell)
-        chosen = self._chosen(source)
-        return source.choices[chosen] if chosen is not None else {}
+        """Return the cell whose choices are tried: this one, or the one it is tuned like."""
+        return self.plan.cell(cell.tuned_like, cell.column) if cell.tuned_like else cell
 
     def _seeds(self, cell: Cell, seeds: int) -> Iterator[Job]:
-        best = self._chosen_settings(cell)
-        # What was held out for choosing is trained on in the end, by every method, unless something
-        # still looks at it.
-        whole = (
-            {"holdout": 0}
-            if self.plan.whole and self.plan.split == "test" and not self.plan.watch
-            else {}
-        )
+        plan, source = self.plan, self._tuned(cell)
+        chosen = self._chosen(source)
+        best = source.choices[chosen] if chosen is not None else {}
+        # Rows held out for selection are trained on in the end, unless they are still evaluated on.
+        full = plan.train_on_holdout and plan.split == "test" and not plan.watch
+        holdout = {"holdout": 0} if full else {}
+        settings = {**plan.common, **cell.settings, **best, **holdout, **self.overrides}
+        position = "" if cell.x is None else f", {cell.x:g}"
+        title = f"{cell.row}, {cell.column}{position}"
         for seed in range(seeds):
-            settings = {**self.plan.common, **cell.settings, **best, **whole, **self.overrides}
-            where = cell.column if cell.x is None else f"{cell.column}, {cell.x:g}"
-            yield Job(
-                f"{cell.row}, {where}",
-                settings,
-                seed,
-                self.plan.split,
-                self.plan.measures,
-                self.plan.watch,
-                data=self.plan.data,
-            )
+            yield Job(title, settings, seed, plan.split, plan.measures, plan.watch, data=plan.data)
 
-    def _known(self, job: Job) -> bool:
-        run = self.found.get(job.key)
+    def _finished(self, job: Job) -> bool:
+        run = self.runs.get(job.key)
         return (
             run is not None
             and set(job.measures) <= set(run.measures)

@@ -1,6 +1,4 @@
-"""Results as Markdown, for the documentation and the terminal, with the published figures beside
-ours.
-"""
+"""Results as Markdown, with the published numbers next to ours."""
 
 from __future__ import annotations
 
@@ -9,37 +7,33 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclk.experiments.measure import LOWER_IS_BETTER, WORDS, Measure
+from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CellResult, ExperimentResult
 
 _SMOKE = (
-    "**A smoke run shows that everything runs, and nothing else: its numbers are neither for nor"
-    " against any claim.**"
+    "**A smoke run shows only that everything runs: its numbers are not evidence for or against any"
+    " claim.**"
 )
 
 
-def mean_and_deviation(found: Sequence[float], measure: Measure) -> str:
-    """Mean and standard deviation.
+def mean_and_deviation(values: Sequence[float], measure: Measure) -> str:
+    """Format mean and standard deviation.
 
-    >>> mean_and_deviation([95.1, 95.3], "accuracy"), mean_and_deviation([0.2], "linear_r2"), mean_and_deviation([], "knn")
-    ('95.2 ± 0.1', '0.20', '-')
+    >>> mean_and_deviation([95.1, 95.3], "accuracy"), mean_and_deviation([0.2], "linear_r2")
+    ('95.2 ± 0.1', '0.20')
     """
-    if not found:
+    if not values:
         return "-"
-    digits = 2 if measure.endswith("r2") else 1 if abs(statistics.mean(found)) < 1000 else 0
-    mean = f"{statistics.mean(found):,.{digits}f}"
-    return f"{mean} ± {statistics.stdev(found):,.{digits}f}" if len(found) > 1 else mean
+    digits = 2 if measure.endswith("r2") else 1 if abs(statistics.mean(values)) < 1000 else 0
+    mean = f"{statistics.mean(values):,.{digits}f}"
+    return f"{mean} ± {statistics.stdev(values):,.{digits}f}" if len(values) > 1 else mean
 
 
 def markdown(result: ExperimentResult) -> str:
-    """A whole result: what it is, its tables, and whether the paper's order holds."""
-    lines = [
-        f"## {result.title}",
-        "",
-        f"`{result.experiment}`, {result.source}. {_how(result)}",
-        "",
-    ]
+    """Format a result: its settings, its tables, and whether the paper's claims hold."""
+    lines = [f"## {result.title}", ""]
+    lines += [f"`{result.experiment}`, {result.source}. {_how(result)}", ""]
     if result.size == "smoke":
         lines += [_SMOKE, ""]
     if result.figure:
@@ -47,14 +41,8 @@ def markdown(result: ExperimentResult) -> str:
             f"{name.removeprefix('W, ')} {value}"
             for name, value in result.figure.effective_neighbors.items()
         )
-        lines += [
-            (
-                f"`{result.figure.kernel}` on {result.figure.dataset}; effective neighbors of the"
-                f" median anchor: {neighbors}."
-            ),
-            "",
-        ]
-        return "\n".join(lines)
+        text = f"`{result.figure.kernel}` on {result.figure.dataset}; effective neighbors of the"
+        return "\n".join([*lines, f"{text} median anchor: {neighbors}.", ""])
     for column, planned in result.columns.items():
         cells = [cell for cell in planned if cell.runs]
         if len(cells) < len(planned):
@@ -63,108 +51,80 @@ def markdown(result: ExperimentResult) -> str:
         if not cells:
             continue
         curves = len({cell.row for cell in cells}) < len(cells)
-        lines += [
-            f"**{column}**",
-            "",
-            *(_curves(cells, result) if curves else _rows(cells, result)),
-            "",
-        ]
-        lines += _judged(cells, result) if result.size != "smoke" else []
-    lines += _choices(result)
-    return "\n".join(lines)
+        table = _curves(cells, result) if curves else _rows(cells, result)
+        lines += [f"**{column}**", "", *table, ""]
+        lines += _claims(cells, result) if result.size != "smoke" else []
+    return "\n".join([*lines, *_choices(result)])
 
 
 def _how(result: ExperimentResult) -> str:
-    note = f"{result.note[0].upper()}{result.note[1:]}. " if result.note else ""
     if result.figure:
         return f"`{result.command}`, cclk {result.version}."
+    note = f"{result.note[0].upper()}{result.note[1:]}. " if result.note else ""
     seeds = len(result.seeds)
     hours = result.process_seconds / 3600
-    split = "test" if result.split == "test" else "validation"
     return (
-        f"{note}{seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation on the {split}"
-        f" split; {hours:.1f} hours of one-thread processes. `{result.command}`, cclk"
-        f" {result.version}, torch {result.torch}."
+        f"{note}{seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation on the"
+        f" {result.split} split; {hours:.1f} hours of one-thread processes. `{result.command}`,"
+        f" cclk {result.version}, torch {result.torch}."
     )
 
 
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def _rows(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
-    """One line per method, one column per measure, the paper's figures beside ours."""
+    """One row per method, one column per measure, the paper's numbers next to ours."""
     published = [name for name in result.measures if any(name in cell.paper for cell in cells)]
-    header: list[str] = []
+    header = ["method"]
     for name in result.measures:
-        header += [WORDS[name], "paper"] if name in published else [WORDS[name]]
-    lines = ["| method | " + " | ".join(header) + " |", "|---" * (len(header) + 1) + "|"]
+        header += [TITLES[name], "paper"] if name in published else [TITLES[name]]
+    lines = [_row(*header), "|---" * len(header) + "|"]
     for cell in cells:
-        shown: list[str] = []
+        shown = [cell.row + _fewer(cell, result)]
         for name in result.measures:
             shown.append(mean_and_deviation(cell.values(name), name))
             if name in published:
                 shown.append(_published(cell, name))
-        lines.append(f"| {cell.row}{_fewer(cell, result)} | " + " | ".join(shown) + " |")
+        lines.append(_row(*shown))
     return lines
 
 
 def _fewer(cell: CellResult, result: ExperimentResult) -> str:
-    """How many seeds a cell has, if not all that the result speaks of."""
-    return (
-        ""
-        if len(cell.runs) == len(result.seeds)
-        else f" ({len(cell.runs)} of {len(result.seeds)} seeds)"
-    )
+    """The number of seeds of a cell that does not have all of them."""
+    seeds, total = len(cell.runs), len(result.seeds)
+    return "" if seeds == total else f" ({seeds} of {total} seeds)"
 
 
 def _curves(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
-    """One line per method, one column per place on the axis; a table for each accuracy and each
-    R^2.
-    """
+    """A table for each accuracy and R^2: one row per method, one column per value of x."""
+    axis = result.axis or "value of the setting"
+    values = sorted({cell.x for cell in cells if cell.x is not None})
     lines: list[str] = []
     for name in result.measures:
-        if not name.endswith("mse"):
-            lines += ["", *_curve(cells, name, result)]
+        if name.endswith("mse"):
+            continue
+        lines += ["", _row(f"{TITLES[name]}; {axis}", *(f"{x:,g}" for x in values))]
+        lines += ["|---" * (len(values) + 1) + "|"]
+        for row in dict.fromkeys(cell.row for cell in cells):
+            by_x = {cell.x: cell for cell in cells if cell.row == row}
+            shown, paper = [""] * len(values), [""] * len(values)
+            for number, x in enumerate(values):
+                if x in by_x:
+                    shown[number] = mean_and_deviation(by_x[x].values(name), name)
+                    shown[number] += _fewer(by_x[x], result)
+                    paper[number] = _published(by_x[x], name)
+            lines += [_row(row, *shown), *([_row(f"{row}, paper", *paper)] if any(paper) else [])]
     return lines[1:]
 
 
-def _curve(cells: Sequence[CellResult], name: Measure, result: ExperimentResult) -> list[str]:
-    places, axis = (
-        sorted({cell.x for cell in cells if cell.x is not None}),
-        result.axis or "value of the setting",
-    )
-    lines = [
-        f"| {WORDS[name]}; {axis} | " + " | ".join(f"{x:,g}" for x in places) + " |",
-        "|---" * (len(places) + 1) + "|",
-    ]
-    for row in dict.fromkeys(cell.row for cell in cells):
-        here = {cell.x: cell for cell in cells if cell.row == row}
-        shown = (
-            (
-                mean_and_deviation(here[x].values(name), name) + _fewer(here[x], result)
-                if x in here
-                else ""
-            )
-            for x in places
-        )
-        lines.append(f"| {row} | " + " | ".join(shown) + " |")
-        if any(name in cell.paper for cell in here.values()):
-            lines.append(
-                f"| {row}, paper | "
-                + " | ".join(_published(here[x], name) if x in here else "" for x in places)
-                + " |"
-            )
-    return lines
-
-
 def _published(cell: CellResult, name: Measure) -> str:
-    if name not in cell.paper:
-        return ""
-    mean, spread = cell.paper[name]
-    return f"{mean} ± {spread}"
+    return "{} ± {}".format(*cell.paper[name]) if name in cell.paper else ""
 
 
-def _judged(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
-    """Every claim of the experiment against these cells, in words; of several rows to beat the
-    closest is told.
-    """
+def _claims(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
+    """Every claim against these cells; of several rows to beat, the closest is named."""
     by_row = {cell.row: cell for cell in cells}
     lines = []
     for claim in result.claims:
@@ -174,21 +134,17 @@ def _judged(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
             continue
         sign = 1 if name in LOWER_IS_BETTER else -1
         closest = min(others, key=lambda row: sign * statistics.mean(by_row[row].values(name)))
-        whom = (
-            closest if len(others) == 1 else f"all {len(others)} baselines (the closest: {closest})"
-        )
+        rivals = f"all {len(others)} baselines (the closest: {closest})"
+        rivals = closest if len(others) == 1 else rivals
         ours, theirs = _same_seeds(by_row[claim.row], by_row[closest])
         verdict = judge(ours.values(name), theirs.values(name), name)
-        lines.append(
-            f"- {claim.row} {'below' if sign > 0 else 'above'} {whom} in {WORDS[name]}: {verdict}"
-        )
+        side = "below" if sign > 0 else "above"
+        lines.append(f"- {claim.row} {side} {rivals} in {TITLES[name]}: {verdict}")
     return [*lines, ""] if lines else []
 
 
 def _same_seeds(one: CellResult, other: CellResult) -> tuple[CellResult, CellResult]:
-    """Both with the seeds that both have: a seed that is lucky for all is no merit of those that
-    ran it.
-    """
+    """Return both cells with the seeds that both have, so that seeds do not bias the comparison."""
     seeds = {run.seed for run in one.runs} & {run.seed for run in other.runs}
     first, second = (
         replace(cell, runs=tuple(run for run in cell.runs if run.seed in seeds))
@@ -198,8 +154,7 @@ def _same_seeds(one: CellResult, other: CellResult) -> tuple[CellResult, CellRes
 
 
 def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> str:
-    """Whether one beats the other, by how much, and whether that is more than twice its standard
-    error.
+    """Describe whether and by how much one beats the other, with the standard error.
 
     >>> judge([95.1, 95.3, 95.2], [90.0, 90.4, 90.2], "accuracy")
     'holds, by 5.0 ± 0.1'
@@ -210,27 +165,25 @@ def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> 
     """
     gain = statistics.mean(better) - statistics.mean(worse)
     gain = -gain if measure in LOWER_IS_BETTER else gain
-    error = math.sqrt(
-        sum(statistics.variance(part) / len(part) for part in (better, worse) if len(part) > 1)
-    )
+    samples = [values for values in (better, worse) if len(values) > 1]
+    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in samples))
     digits = 2 if measure.endswith("r2") else 1
-    size = f"{gain:.{digits}f}" + (
-        f" ± {error:.{digits}f}" if min(len(better), len(worse)) > 1 else " (one seed)"
-    )
+    size = f"{gain:.{digits}f}"
+    size += f" ± {error:.{digits}f}" if len(samples) == 2 else " (one seed)"
     if gain <= 0:
         return f"does **not** hold: {size}"
-    return f"holds, by {size}" if gain > 2 * error else f"holds, but within the spread: {size}"
+    return f"holds, by {size}" if gain > 2 * error else f"holds, within two standard errors: {size}"
 
 
 def _choices(result: ExperimentResult) -> list[str]:
-    """What was chosen on the validation split, and among how many."""
-    found = [
+    """The settings that were selected on the validation split, and from how many."""
+    selected = [
         f"- {cell.row}, {cell.column}: {_settings(cell.choices[cell.chosen])}, of"
         f" {len(cell.choices)}"
         for cell in result.cells
         if len(cell.choices) > 1 and cell.chosen is not None
     ]
-    return ["Chosen on the validation split:", "", *found, ""] if found else []
+    return ["Selected on the validation split:", "", *selected, ""] if selected else []
 
 
 def _settings(choice: Overrides) -> str:

@@ -1,4 +1,4 @@
-"""The measures of an experiment: what is read from the encoder of a run, as flat numbers."""
+"""The measures of an experiment: scores of the encoder of a run as numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
+from cclk.errors import DataError
 from cclk.evaluation import Accuracy, Estimate, Leakage, Samples, evaluate
 from cclk.evaluation.parts import parts_of
 
 Measure = Literal[
     "accuracy", "knn", "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse"
 ]
-READ: dict[Measure, Callable[[Accuracy, Leakage], Estimate | None]] = {
+MEASURES: dict[Measure, Callable[[Accuracy, Leakage], Estimate | None]] = {
     "accuracy": lambda accuracy, _: accuracy.linear,
     "knn": lambda accuracy, _: accuracy.knn,
     "linear_r2": lambda _, leakage: leakage.linear,
@@ -24,79 +25,84 @@ READ: dict[Measure, Callable[[Accuracy, Leakage], Estimate | None]] = {
     "nonlinear_mse": lambda _, leakage: leakage.nonlinear_mse,
     "baseline_mse": lambda _, leakage: leakage.baseline,
 }
-LEAKS: frozenset[Measure] = frozenset(READ) - {"accuracy", "knn"}
-WORDS: dict[Measure, str] = {
+TITLES: dict[Measure, str] = {
     "accuracy": "accuracy, %",
     "knn": "kNN accuracy, %",
     "linear_r2": "condition R², linear",
-    "nonlinear_r2": "condition R², non-linear",
+    "nonlinear_r2": "condition R², nonlinear",
     "linear_mse": "condition MSE, linear",
-    "nonlinear_mse": "condition MSE, non-linear",
+    "nonlinear_mse": "condition MSE, nonlinear",
     "baseline_mse": "MSE of the mean",
 }
 LOWER_IS_BETTER: frozenset[Measure] = frozenset({"linear_r2", "nonlinear_r2"})
 Embed = Callable[[Split], tuple[Tensor, Tensor]]
+SplitName = Literal["test", "validation"]
 
 
 def measure(
-    dataset: Dataset,
-    embed: Embed,
-    wanted: Sequence[Measure],
-    split: Literal["test", "validation"],
-    seed: int,
+    dataset: Dataset, embed: Embed, measures: Sequence[Measure], split: SplitName, seed: int
 ) -> dict[Measure, float]:
-    """Probe the encoder: fitted on train, reported on the split asked for.
+    """Fit probes on the training split and score them on `split`.
 
-    Looking at validation, a part of the training split chooses the probe's strength, and the test
-    split is not touched.
+    Args:
+        dataset: its test split is not used if `split` is "validation"; the regularization of the
+            probes is then selected on a part of the training split.
+        embed: returns features and projection of a split.
+        measures: what to measure.
+        split: where to measure.
+        seed: seed of the probes.
     """
-    check(dataset, wanted, split)
-    reported = getattr(dataset, split)
-    held = dataset.validation if split == "test" else reported.subset(torch.arange(0))
+    check(dataset, measures, split)
+    target = getattr(dataset, split)
+    held = dataset.validation if split == "test" else target.subset(torch.arange(0))
     samples = [
-        Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, reported)
+        Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, target)
     ]
-    leaks = not LEAKS.isdisjoint(wanted)
-    found = evaluate(
+    scores = evaluate(
         samples[0],
         samples[1],
         samples[2],
         dataset.condition_kind,
         seed,
         bootstrap=1,
-        leakage=leaks,
+        leakage=any(map(_is_leakage, measures)),
         parts=parts_of(dataset),
     )
-    leakage = next(iter(found.leakage.values()), Leakage())
-    values = {name: READ[name](found.accuracy, leakage) for name in wanted}
-    constant = next((name for name, value in values.items() if value is None), None)
-    if constant:
-        raise ValueError(
-            f"{constant} cannot be measured on {dataset.name}: its condition is constant"
-        )
-    return {name: value.value for name, value in values.items() if value}
+    leakage = next(iter(scores.leakage.values()), Leakage())
+    values: dict[Measure, float] = {}
+    for name in measures:
+        estimate = MEASURES[name](scores.accuracy, leakage)
+        if estimate is None:
+            raise DataError(
+                f"{name} cannot be measured on {dataset.name}: its condition is constant"
+            )
+        values[name] = estimate.value
+    return values
 
 
-def check(
-    dataset: Dataset, wanted: Sequence[Measure], split: Literal["test", "validation"]
-) -> None:
-    """An error if what is wanted cannot be measured on this dataset, however well it is trained on."""
+def check(dataset: Dataset, measures: Sequence[Measure], split: SplitName) -> None:
+    """Raise an error if these measures are undefined on this dataset, before it is trained on."""
     if not len(getattr(dataset, split)):
-        raise ValueError(
-            f"the {split} split of {dataset.name} is empty: hold some training rows out (--holdout)"
+        raise DataError(
+            f"the {split} split of {dataset.name} is empty: hold out some training rows with the"
+            " setting holdout"
         )
-    leak = next((name for name in wanted if name in LEAKS), None)
-    if leak is None:
+    leakage = next(filter(_is_leakage, measures), None)
+    if leakage is None:
         return
     if not dataset.columns:
-        raise ValueError(f"{leak} cannot be measured on {dataset.name}: it has no condition")
+        raise DataError(f"{leakage} cannot be measured on {dataset.name}: it has no condition")
     if dataset.condition_kind == "mixed":
-        raise ValueError(
-            f"{dataset.name} has {len(dataset.columns)} condition columns, and a leak is measured"
-            " of one: choose one"
+        raise DataError(
+            f"{dataset.name} has {len(dataset.columns)} condition columns, and leakage is measured"
+            " for one: choose one"
         )
     if dataset.condition_kind != "continuous":
-        raise ValueError(
-            f"{leak} cannot be measured on {dataset.name}: its condition is categorical, and it is"
-            " for numbers that vary"
+        raise DataError(
+            f"{leakage} cannot be measured on {dataset.name}: its condition is categorical, not"
+            " continuous"
         )
+
+
+def _is_leakage(measure: Measure) -> bool:
+    return measure not in ("accuracy", "knn")

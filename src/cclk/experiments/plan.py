@@ -1,6 +1,4 @@
-"""What an experiment is: a grid of cells, each a method in a setting, run with several seeds and
-set beside what was published.
-"""
+"""Experiments: grids of cells, each a method in a setting that runs with several seeds."""
 
 from __future__ import annotations
 
@@ -9,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from cclk.experiments.measure import Measure
+from cclk.experiments.measure import Measure, SplitName
 
 Size = Literal["paper", "cpu", "smoke"]
 SIZES: tuple[Size, ...] = get_args(Size)
 Overrides = Mapping[str, object]
 """Settings by name, as `cclk train` takes them."""
 Published = Mapping[Measure, tuple[float, float]]
-"""Mean and spread of a measure in the paper."""
+"""Mean and standard deviation of a measure in the paper."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +22,23 @@ class Cell:
     """One method in one setting."""
 
     row: str
-    """The method, as a table calls it."""
+    """The method, as in the table."""
     column: str
     """The dataset or recipe: the cells of one column are compared with each other."""
     settings: Overrides
     choices: tuple[Overrides, ...] = ()
-    """Settings to choose among on the validation split before the seeds are run; none if there
-    is nothing to choose.
-    """
+    """Settings to select from on the validation split before the seeds are run."""
     tuned_like: str = ""
-    """The row of the same column whose choice holds for this cell too."""
+    """The row of the same column whose selected settings this cell uses too."""
     x: float | None = None
-    """Where the cell stands on the horizontal axis, if rows of this experiment are curves."""
+    """Position on the horizontal axis, if the rows of this experiment are curves."""
     paper: Published = field(default_factory=dict)
-    """In the paper's units: accuracies in per cent."""
+    """In the paper's units: accuracies in percent."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """In every column, one row does better in a measure than each of the others."""
+    """In every column, one row is better in a measure than each of the others."""
 
     measure: Measure
     row: str
@@ -58,35 +54,37 @@ class Plan:
     common: Overrides = field(default_factory=dict)
     """Settings of all cells."""
     measures: tuple[Measure, ...] = ("accuracy", "knn")
-    split: Literal["test", "validation"] = "test"
-    """Where the seeds are measured; studies that choose a recipe look at validation only."""
+    split: SplitName = "test"
+    """Where the seeds are measured; studies that select a recipe use validation only."""
     watch: int = 0
-    """Steps between looks at the validation split on the way; 0 for none."""
+    """Steps between evaluations on the validation split during training; 0 for none."""
     note: str = ""
-    """What differs from the paper at this size."""
-    whole: bool = True
-    """Runs measured on test train on what was held out for choosing too."""
+    """How this size differs from the paper."""
+    train_on_holdout: bool = True
+    """Whether runs measured on test also train on the rows held out for selection."""
     data: str = ""
-    """The fingerprint of data that may change, such as a file of the user's own: runs on other
-    data are other runs.
-    """
+    """Fingerprint of data that may change, such as a user's file; part of the key of a run."""
 
-    def having(self, text: str) -> list[Cell]:
-        """The cells with this in "row, column"."""
+    def matching(self, text: str) -> list[Cell]:
+        """Return the cells that contain this text in "row, column"."""
         return [cell for cell in self.cells if text in f"{cell.row}, {cell.column}"]
+
+    def cell(self, row: str, column: str) -> Cell:
+        """Return the first cell of a row and a column."""
+        return next(cell for cell in self.cells if (cell.row, cell.column) == (row, column))
 
 
 @dataclass(frozen=True)
 class WeightsFigure:
-    """The kernel matrix of a few samples beside the weights made of it."""
+    """The kernel matrix of some samples next to the weights computed from it."""
 
     dataset: str
     kernel: str
     colors: list[list[int]]
     panels: Mapping[str, list[list[float]]]
-    """Title to matrix."""
+    """Title -> matrix."""
     effective_neighbors: Mapping[str, float]
-    """Title of the weights to the effective number of neighbors of the median anchor."""
+    """Title of the weights -> effective number of neighbors of the median anchor."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +94,15 @@ class Experiment:
     name: str
     title: str
     source: str
-    """Where in the paper its figures stand."""
+    """The table or figure of the paper."""
     plan: Callable[[Size], Plan]
     claims: tuple[Claim, ...] = ()
     axis: str = ""
-    """What `Cell.x` is."""
+    """Title of the axis of `Cell.x`."""
     figure: Callable[[Size, Path | None], WeightsFigure] | None = None
-    """For a figure that needs no training: what it shows, made of data in this folder."""
+    """Computes a figure that needs no training, from data in this folder."""
 
 
 def score(measures: Mapping[Measure, float]) -> float:
-    """What a choice is made by: accuracy, less the share of the condition that is still readable
-    where that is measured.
-    """
+    """The selection criterion: accuracy, minus nonlinear R^2 where that is measured."""
     return measures["accuracy"] - max(0.0, measures.get("nonlinear_r2", 0.0))

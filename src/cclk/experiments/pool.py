@@ -1,4 +1,4 @@
-"""Processes that run jobs side by side."""
+"""Worker processes that run jobs in parallel."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from pathlib import Path
 
 import torch
 
-from cclk.errors import Stopped
+from cclk.errors import CclkError, Stopped
 from cclk.experiments import job as jobs
 from cclk.experiments.job import Job
 from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import RunResult
 from cclk.training._process import deferred_signals
 
-_GO_ON = "finished runs are kept and the others are saved: the same command goes on"
+_RESUME = "finished runs are kept and the others are saved: run the same command to resume"
 
 
 class Pool:
-    """Worker processes, by default one per core, each with one thread, or one where there is a GPU.
+    """Worker processes; by default one per core, each with one thread, or a single one with a GPU.
 
-    A signal lets the jobs under way save themselves, and drops the others. A job that cannot be
-    done does not keep the others from it.
+    On a signal, running jobs are saved and the others are dropped. A job that fails does not stop
+    the others.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        cores = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            cores = len(os.sched_getaffinity(0))
         self.workers = workers or (1 if torch.cuda.is_available() else cores)
         self.threads = max(1, cores // self.workers)
 
@@ -57,64 +55,51 @@ class Pool:
         keep: Callable[[Job, RunResult], None],
         display: GridDisplay,
     ) -> None:
-        """Run jobs in folders of their own under `folder`; each result is given to `keep` as
-        soon as it is there.
-        """
-        waiting, under_way = (
-            list({job.key: job for job in todo}.values()),
-            dict[Future[RunResult | None], tuple[Job, float]](),
-        )
+        """Run jobs in subfolders of `folder`, and pass each result to `keep` immediately."""
+        waiting = list({job.key: job for job in todo}.values())
+        running: dict[Future[RunResult | None], tuple[Job, float]] = {}
         failed: list[ValueError] = []
-        told = False
+        forwarded = False
         display.begin(len(waiting))
-        with (
-            deferred_signals() as interrupted
-        ):  # Ctrl-C reaches the workers too, which save their runs
-            while (waiting and not interrupted) or under_way:
-                if signal.SIGTERM in interrupted and not told:
-                    told = True
-                    _tell_workers()
-                while waiting and not interrupted and len(under_way) < self.workers:
+        with deferred_signals() as interrupted:  # SIGINT reaches the workers too, which save
+            while (waiting and not interrupted) or running:
+                if signal.SIGTERM in interrupted and not forwarded:
+                    forwarded = True
+                    _forward_sigterm()
+                while waiting and not interrupted and len(running) < self.workers:
                     job = waiting.pop(0)
-                    under_way[self._hand_out(job, folder)] = (job, time.perf_counter())
-                display.working([job.title for job, _ in under_way.values()])
-                finished, _ = wait(under_way, timeout=1.0, return_when=FIRST_COMPLETED)
+                    running[self._submit(job, folder)] = (job, time.perf_counter())
+                display.working([job.title for job, _ in running.values()])
+                finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    job, began = under_way.pop(future)
+                    job, began = running.pop(future)
                     try:
-                        found = future.result()
+                        result = future.result()
                     except BrokenProcessPool:
                         if not interrupted:
-                            raise ValueError(
+                            raise CclkError(
                                 f"the process of {job.title}, seed {job.seed} was killed (out of"
-                                f" memory?): {_GO_ON}"
+                                f" memory?): {_RESUME}"
                             ) from None
-                        found = None
+                        result = None
                     except ValueError as error:
                         failed.append(error)
                         display.failed(str(error))
                         continue
-                    if found is None:
+                    if result is None:
                         interrupted.append(signal.SIGINT)
                     else:
-                        keep(job, found)
-                        display.finished(
-                            job.title, job.seed, found.measures, time.perf_counter() - began
-                        )
+                        keep(job, result)
+                        seconds = time.perf_counter() - began
+                        display.finished(job.title, job.seed, result.measures, seconds)
         if interrupted:
-            raise Stopped(f"stopped; {_GO_ON}")
+            raise Stopped(f"stopped; {_RESUME}")
         if failed:
-            more = (
-                f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)"
-                if len(failed) > 1
-                else ""
-            )
-            raise ValueError(f"{failed[0]}{more}") from failed[0]
+            more = f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)"
+            raise CclkError(f"{failed[0]}{more if len(failed) > 1 else ''}") from failed[0]
 
-    def _hand_out(self, job: Job, folder: Path) -> Future[RunResult | None]:
-        """The first job starts the workers, who would die of a Ctrl-C before they know what to
-        do with it: it waits for them.
-        """
+    def _submit(self, job: Job, folder: Path) -> Future[RunResult | None]:
+        """Block SIGINT, since the first job spawns workers that have no handler yet."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self.pool.submit(jobs.run, job, folder)
@@ -122,8 +107,8 @@ class Pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _tell_workers() -> None:
-    """A SIGTERM comes to this process alone if it is sent by hand."""
+def _forward_sigterm() -> None:
+    """Unlike Ctrl-C, SIGTERM may have been sent to this process only."""
     for process in multiprocessing.active_children():
         if process.pid is not None:
             with suppress(ProcessLookupError):

@@ -1,9 +1,7 @@
-"""What is checked once, before a grid starts its processes: that its data are there, and how
-long it takes without a GPU.
+"""Checks before a grid starts: whether its data exist, and how long it takes without a GPU.
 
-The time is that of the network alone: forward and backward through random images, times two views
-of every image of every step. Loading, augmentation and probes come on top; beside a ResNet they
-hardly count.
+The time is that of the network alone: forward and backward passes on random images, times two views
+of every image of every step. Loading, augmentation and probes are small next to a ResNet.
 """
 
 from __future__ import annotations
@@ -26,15 +24,14 @@ from cclk.training.settings import Settings, load
 from cclk.training.trainer import total_steps
 
 LIMIT_HOURS = 24.0
-"""A grid that takes longer without a GPU has to be confirmed."""
+"""A grid that takes longer without a GPU must be confirmed."""
 _BATCHES = (4, 32, 256)
-_ENOUGH = 0.5
-"""Seconds of a batch that is large enough to be timed."""
+_ENOUGH = 0.5  # seconds of a batch that is large enough to be timed
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How large a dataset is."""
+    """The size of a dataset."""
 
     train: int
     validation: int
@@ -43,36 +40,38 @@ class Extent:
 
 
 def check_data(jobs: Iterable[Job]) -> dict[str, Extent]:
-    """Load each dataset of these jobs once; an error, or a group of them, that names everything
-    that is missing.
+    """Load each dataset of these jobs once.
+
+    Raises:
+        DataError: if a dataset is missing; an `ExceptionGroup` if several are.
     """
-    found: dict[str, Extent] = {}
+    extents: dict[str, Extent] = {}
     missing: dict[str, DataError] = {}
-    for settings in _each(jobs):
+    every = (load(overrides=job.settings) for job in jobs)
+    for name, settings in {_name(settings): settings for settings in every}.items():
         try:
             _check_features(settings)
         except DataError as error:
             missing[str(error)] = error
         try:
             dataset = load_dataset(settings)
-            found[_name(settings)] = Extent(
-                len(dataset.train), len(dataset.validation), tuple(dataset.train.x.shape[1:])
-            )
         except DataError as error:
             missing[str(error)] = error
+            continue
+        shape = tuple(dataset.train.x.shape[1:])
+        extents[name] = Extent(len(dataset.train), len(dataset.validation), shape)
     errors = list(missing.values())
     if len(errors) > 1:
         raise ExceptionGroup(
-            f"{len(errors)} datasets or files of features are missing, and nothing was started:",
-            errors,
+            f"{len(errors)} datasets or feature files are missing, and nothing was started:", errors
         )
     if errors:
         raise errors[0]
-    return found
+    return extents
 
 
 def hours_without_gpu(jobs: Iterable[Job], extents: Mapping[str, Extent]) -> float:
-    """An estimate of the time that these jobs take on this machine's CPU."""
+    """Estimate how long these jobs take on this machine's CPU."""
     seconds: dict[str, float] = {}
     total = 0.0
     for job in jobs:
@@ -88,17 +87,8 @@ def hours_without_gpu(jobs: Iterable[Job], extents: Mapping[str, Extent]) -> flo
     return total / 3600
 
 
-def _each(jobs: Iterable[Job]) -> list[Settings]:
-    """Settings of every dataset of these jobs, one for each."""
-    return list(
-        {
-            _name(settings): settings for settings in (load(overrides=job.settings) for job in jobs)
-        }.values()
-    )
-
-
 def _name(settings: Settings) -> str:
-    """What tells datasets apart; rows held out of the same one do not."""
+    """Identify a dataset, regardless of how many rows are held out."""
     return json.dumps(
         [settings.data.dataset, str(settings.data.data_dir), settings.data.dataset_options],
         sort_keys=True,
@@ -107,7 +97,7 @@ def _name(settings: Settings) -> str:
 
 
 def _check_features(settings: Settings) -> None:
-    """A missing file of features is told beside missing images, which loading would stop at."""
+    """Report a missing feature file even if the images, which are loaded first, are missing too."""
     features = settings.data.dataset_options.get("features")
     if isinstance(features, str):
         path = data_folder(settings.data.data_dir) / features

@@ -1,4 +1,4 @@
-"""What a grid shows while it works: a bar over its runs, and a line for each that is finished."""
+"""Progress of a grid: a bar over its runs, and a line for each finished run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class GridDisplay:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[running]}"),
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.progress.add_task(title, total=0, told="")
+        self.task = self.progress.add_task(title, total=0, running="")
 
     def __enter__(self) -> GridDisplay:
         self.progress.start()
@@ -44,30 +44,30 @@ class GridDisplay:
         self.progress.stop()
 
     def begin(self, runs: int) -> None:
-        """So many runs more."""
-        before = self.progress.tasks[0].total or 0
-        self.progress.update(self.task, total=before + runs)
+        """Add to the number of runs."""
+        total = self.progress.tasks[0].total or 0
+        self.progress.update(self.task, total=total + runs)
 
     def working(self, titles: Sequence[str]) -> None:
-        self.progress.update(self.task, told=" | ".join(titles))
+        self.progress.update(self.task, running=" | ".join(titles))
 
     def finished(
         self, title: str, seed: int, measures: Mapping[Measure, float], seconds: float
     ) -> None:
         self.progress.advance(self.task)
         done, total = int(self.progress.tasks[0].completed), int(self.progress.tasks[0].total or 0)
-        told = "  ".join(
+        shown = "  ".join(
             f"{name} {value:.3f}" for name, value in measures.items() if not name.endswith("mse")
         )
         self.console.print(
-            f"{self.title} {done}/{total}: {title}, seed {seed}: {told}  ({seconds:.0f} s)",
+            f"{self.title} {done}/{total}: {title}, seed {seed}: {shown}  ({seconds:.0f} s)",
             markup=False,
             highlight=False,
             soft_wrap=True,
         )
 
-    def failed(self, why: str) -> None:
+    def failed(self, message: str) -> None:
         self.progress.advance(self.task)
         self.console.print(
-            f"{self.title}: {why}", style="red", markup=False, highlight=False, soft_wrap=True
+            f"{self.title}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
         )

@@ -1,4 +1,4 @@
-"""Results of experiments, one JSON file each: what was run, how, and what was measured."""
+"""Results of experiments, one JSON file each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from cclk.errors import ResultError
-from cclk.experiments.measure import Measure
+from cclk.experiments.measure import Measure, SplitName
 from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsFigure
 from cclk.files import check_json, replace_text
 
@@ -35,10 +35,10 @@ class RunResult:
     key: str
     """Of settings, split, seed and data: see `key_of`."""
     seed: int
-    split: Literal["test", "validation"]
+    split: SplitName
     version: str
     choice: int | None = None
-    """Which of the cell's choices the run tried."""
+    """Which of the cell's choices the run used."""
     measures: Mapping[Measure, float]
     curve: tuple[CurvePoint, ...] | None = None
     train_seconds: float
@@ -56,15 +56,15 @@ class CellResult:
     paper: Published = field(default_factory=dict)
     choices: tuple[Overrides, ...] = ()
     chosen: int | None = None
-    """The number of the choice that was best on the validation split."""
+    """Index of the choice that was best on the validation split."""
     tuned_like: str = ""
     tuning: tuple[RunResult, ...] = ()
-    """The runs that tried the choices."""
+    """One run for each choice."""
     runs: tuple[RunResult, ...] = ()
-    """One for each seed."""
+    """One run for each seed."""
 
     def values(self, measure: Measure) -> list[float]:
-        """A measure of every run that has it; accuracies in percent, as the paper gives them."""
+        """Return a measure of every run that has it; accuracies in percent, as in the paper."""
         factor = 100 if measure in ("accuracy", "knn") else 1
         return [factor * run.measures[measure] for run in self.runs if measure in run.measures]
 
@@ -83,7 +83,7 @@ class ExperimentResult:
     cores: int | None = None
     note: str = ""
     seeds: tuple[int, ...] = ()
-    split: Literal["test", "validation"] = "test"
+    split: SplitName = "test"
     measures: tuple[Measure, ...] = ()
     axis: str = ""
     common: Overrides = field(default_factory=dict)
@@ -94,31 +94,31 @@ class ExperimentResult:
 
     @property
     def columns(self) -> dict[str, list[CellResult]]:
-        """The cells of each column, in their order."""
-        found: dict[str, list[CellResult]] = {}
+        """The cells of each column, in order."""
+        columns: dict[str, list[CellResult]] = {}
         for cell in self.cells:
-            found.setdefault(cell.column, []).append(cell)
-        return found
+            columns.setdefault(cell.column, []).append(cell)
+        return columns
 
     def to_json(self) -> dict[str, object]:
         tree: dict[str, object] = asdict(self, dict_factory=_without_none)
-        return (
-            {name: value for name, value in tree.items() if name in (*_HEADER, "figure")}
-            if self.figure
-            else tree
-        )
+        kept = (*_HEADER, "figure") if self.figure else tree
+        return {name: value for name, value in tree.items() if name in kept}
 
     @classmethod
     def from_json(cls, tree: object) -> ExperimentResult:
-        """From the content of a results file.
+        """Read the content of a results file.
+
+        Args:
+            tree: the parsed JSON.
 
         Raises:
             ValueError: naming the field that is missing or of another type.
         """
-        found = check_json(_FORMAT, tree)
+        result = check_json(_FORMAT, tree)
         if isinstance(tree, dict) and not tree.keys() & {"cells", "figure"}:
             raise ValueError("cells: field required")
-        return found
+        return result
 
 
 _FORMAT = TypeAdapter(ExperimentResult)
@@ -129,26 +129,31 @@ def _without_none(fields: list[tuple[str, Any]]) -> dict[str, object]:
 
 
 def path_of(folder: Path, name: str, size: Size) -> Path:
-    """The file of an experiment: only other sizes than `cpu` are in its name."""
+    """Return the file of an experiment; its name contains sizes other than `cpu`."""
     return folder / (f"{name}.json" if size == "cpu" else f"{name}-{size}.json")
 
 
 def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = "") -> str:
-    """A name for one run and where it is measured: the same settings, split, seed and data have
-    the same key, wherever the data lie.
+    """Hash what identifies a run and its measurement; the path of the data is not part of it.
+
+    Args:
+        settings: of the run.
+        split: where it is measured.
+        seed: of the run.
+        data: fingerprint of data that may change.
     """
-    told = {name: value for name, value in settings.items() if name != "data_dir"}
-    text = json.dumps([told, split, seed, *([data] if data else [])], sort_keys=True, default=str)
+    kept = {name: value for name, value in settings.items() if name != "data_dir"}
+    text = json.dumps([kept, split, seed, *([data] if data else [])], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> ExperimentResult:
-    """The result in a file."""
+    """Read a results file."""
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ResultError(
-            f"{path} cannot be read ({error}): mend it, or delete it to run the experiment again"
+            f"{path} cannot be read ({error}): repair it, or delete it to run the experiment again"
         ) from None
     try:
         return ExperimentResult.from_json(tree)
@@ -166,7 +171,7 @@ def write(path: Path, result: ExperimentResult) -> None:
 
 
 def experiments_in(folder: Path) -> list[Path]:
-    """The results files of experiments in a folder; other JSON files are left alone."""
+    """Return the results files of experiments in a folder; other JSON files are ignored."""
     return sorted(
         path
         for path in folder.glob("*.json")
@@ -175,17 +180,13 @@ def experiments_in(folder: Path) -> list[Path]:
 
 
 def finished_runs(folder: Path) -> dict[str, RunResult]:
-    """Every finished run in a folder of results, of any experiment, by its key."""
+    """Return every finished run in a folder of results, of any experiment, by its key."""
     runs: dict[str, RunResult] = {}
     for path in experiments_in(folder) if folder.is_dir() else []:
         for cell in read(path).cells:
             for run in (*cell.tuning, *cell.runs):
-                before = runs.get(
-                    run.key, run
-                )  # another experiment may have measured more of the same run
-                runs[run.key] = replace(
-                    run,
-                    measures={**before.measures, **run.measures},
-                    curve=run.curve or before.curve,
-                )
+                # Another experiment may have other measures of the same run.
+                before = runs.get(run.key, run)
+                measures = {**before.measures, **run.measures}
+                runs[run.key] = replace(run, measures=measures, curve=run.curve or before.curve)
     return runs

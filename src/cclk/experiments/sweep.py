@@ -1,4 +1,4 @@
-"""A sweep: methods over values of one of their settings, by accuracy and leakage."""
+"""A sweep: methods over values of one of their settings, as accuracy against leakage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cclk.errors import SettingsError
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
-from cclk.experiments.registry.recipes import LEAKS
+from cclk.experiments.registry.recipes import LEAKAGE
 from cclk.experiments.results import ExperimentResult, key_of
 from cclk.registry import METHODS
 from cclk.training import methods
@@ -19,8 +19,8 @@ DEFAULT = (
     "fair-infonce:lr=1e-5,1e-4,1e-3,6e-3",
     "infonce:lr=1e-5,1e-4,1e-3,6e-3",
 )
-"""How far Fair-CCLK looks for neighbors, from the nearest only to nearly everyone (which is
-InfoNCE); the others over their rate, for the one that suits Fair-CCLK would ruin them.
+"""Fair-CCLK over the number of neighbors, up to nearly the batch, which is InfoNCE; the baselines
+over their learning rate, since that of Fair-CCLK does not suit them.
 """
 
 
@@ -34,7 +34,7 @@ class Knob:
 
     @classmethod
     def read(cls, text: str) -> Knob:
-        """From "method:setting=value,value,...".
+        """Parse "method:setting=value,value,...".
 
         >>> Knob.read("fair-cclk:neighbors=1.5,3")
         Knob(method='fair-cclk', setting='neighbors', values=(1.5, 3))
@@ -42,73 +42,66 @@ class Knob:
         path, _, listed = text.partition("=")
         method, _, setting = path.rpartition(":")  # an import path has a colon, too
         try:
-            found = tomllib.loads(f"values = [{listed}]")["values"]
+            values = tomllib.loads(f"values = [{listed}]")["values"]
         except tomllib.TOMLDecodeError:
-            found = []
-        if (
-            not method
-            or not setting
-            or not found
-            or not all(isinstance(value, int | float) for value in found)
-        ):
+            values = []
+        numbers = bool(values) and all(isinstance(value, int | float) for value in values)
+        if not method or not setting or not numbers:
             raise SettingsError(
-                f"--over {text!r} is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as"
-                f" {DEFAULT[0]}"
+                f"{text!r} is not METHOD:SETTING=VALUE,VALUE,... with numbers, such as {DEFAULT[0]}"
             )
         METHODS.check(method)
-        return cls(method, setting, tuple(found))
+        return cls(method, setting, tuple(values))
 
 
 def sweep(
     name: str, knobs: Sequence[Knob], common: Overrides, seeds: int, split: str, data: str = ""
 ) -> Experiment:
-    """The experiment of a sweep over data of this fingerprint; wrong settings are told before
-    anything runs.
+    """Return the experiment of a sweep; invalid settings raise an error here.
+
+    Args:
+        name: of the experiment and its file.
+        knobs: methods and the values of their settings.
+        common: settings of all runs.
+        seeds: runs of each value.
+        split: "test" or "validation", where runs are measured.
+        data: fingerprint of the dataset.
     """
     cells = []
     for knob in knobs:
+        # Batches of similar conditions are for kernel methods; others have their own sampler.
+        kernel = methods.find(knob.method).takes("kernel")
+        shared = {
+            key: value for key, value in common.items() if kernel or key not in ("sampler", "group")
+        }
         for value in knob.values:
-            settings = {**_suited(common, knob.method), "method": knob.method, knob.setting: value}
+            settings = {**shared, "method": knob.method, knob.setting: value}
             load(overrides=settings)
-            cells.append(
-                Cell(
-                    f"{knob.method} ({knob.setting})", "accuracy against leakage", settings, x=value
-                )
-            )
+            row = f"{knob.method} ({knob.setting})"
+            cells.append(Cell(row, "accuracy against leakage", settings, x=value))
     plan = Plan(
         tuple(cells),
         seeds,
-        measures=LEAKS,
+        measures=LEAKAGE,
         split="test" if split == "test" else "validation",
-        whole=False,
+        train_on_holdout=False,
         data=data,
     )
-    return Experiment(
-        name, "The frontier of accuracy and leakage", "beyond the paper", lambda size: plan
-    )
+    title = "The frontier of accuracy and leakage"
+    return Experiment(name, title, "beyond the paper", lambda size: plan)
 
 
 def extends(plan: Plan, before: ExperimentResult) -> bool:
-    """Whether a plan has every cell of a result, so that nothing of it is lost."""
+    """Whether a plan has every cell of a result, so that none of its runs is lost."""
     planned = {key_of(cell.settings, cell.row, 0) for cell in plan.cells}
     return before.split == plan.split and all(
         key_of(cell.settings, cell.row, 0) in planned for cell in before.cells
     )
 
 
-def _suited(common: Overrides, method: str) -> Overrides:
-    """Batches of like conditions are a part of the kernel methods; the others have their own."""
-    kernel = methods.find(method).takes("kernel")
-    return {
-        name: value for name, value in common.items() if kernel or name not in ("sampler", "group")
-    }
-
-
 def flat(settings: Settings) -> dict[str, object]:
-    """What was set of these settings, by name, but for the method and the seed: those a sweep
-    sets itself.
-    """
-    found: dict[str, object] = {}
+    """Return the settings that were set, by name, except method and seed, which a sweep sets."""
+    values: dict[str, object] = {}
     for name, value in settings.model_dump(mode="json", exclude_unset=True).items():
-        found |= value if isinstance(getattr(settings, name), Section) else {name: value}
-    return {name: value for name, value in found.items() if name not in ("method", "seed")}
+        values |= value if isinstance(getattr(settings, name), Section) else {name: value}
+    return {name: value for name, value in values.items() if name not in ("method", "seed")}

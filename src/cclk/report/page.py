@@ -209,9 +209,9 @@ def _images(runs: Sequence[RunView]) -> str:
         if len(owners) > 1:
             parts += [_run_title(number, run) for number, run in numbered]
         cards = []
-        for uris, caption in zip(rows, captions, strict=False):
+        for row, caption in zip(rows, captions, strict=False):
             images = "".join(
-                f'<img src="{uri}" alt="{kind}">' for uri, kind in zip(uris, kinds, strict=True)
+                f'<img src="{uri}" alt="{kind}">' for uri, kind in zip(row, kinds, strict=True)
             )
             cards.append(f"<figure>{images}<figcaption>{escape(caption)}</figcaption></figure>")
         parts.append(f'<div class="samples"><div class="what">{names}</div>{"".join(cards)}</div>')

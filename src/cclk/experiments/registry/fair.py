@@ -1,6 +1,4 @@
-"""Fair contrastive learning on ColorMNIST: the digit is to be read from the encoder, the
-background color is not.
-"""
+"""Fair contrastive learning on ColorMNIST: predict the digit without the background color."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from cclk.experiments.registry.recipes import (
     FAIR_OURS,
     FAIR_RELEASE,
     FAIR_SMOKE,
-    LEAKS,
+    LEAKAGE,
     LOCAL,
 )
 
@@ -29,9 +27,7 @@ RELEASE, OURS = "the release's recipe", "our recipe"
 def cluster_cells(
     column: str, settings: Overrides, choices: tuple[Overrides, ...] = ()
 ) -> tuple[Cell, ...]:
-    """Fair-InfoNCE with every number of clusters of the paper; a choice is made with ten and
-    holds for all.
-    """
+    """Fair-InfoNCE with the paper's numbers of clusters; settings are selected with ten."""
     ten = cluster_row(10)
     return tuple(
         Cell(
@@ -47,7 +43,7 @@ def cluster_cells(
 
 
 def cluster_row(count: int) -> str:
-    """What the row of so many clusters is called."""
+    """Return the name of a row."""
     return f"Fair-InfoNCE, {count} clusters"
 
 
@@ -55,25 +51,16 @@ def cells(choices: tuple[Overrides, ...]) -> tuple[Cell, ...]:
     """All methods in both recipes."""
     infonce: Published = {"accuracy": (84.1, 1.8), "linear_mse": (48.8, 4.5)}
     fair: Published = {"accuracy": (86.4, 0.9), "linear_mse": (64.7, 3.9)}
+    cosine = {"method": "fair-cclk", "kernel": "cosine"}
+    ours = {**FAIR_OURS, **LOCAL, "method": "fair-cclk"}
     return (
         Cell("InfoNCE", RELEASE, {**FAIR_RELEASE, "method": "infonce"}, paper=infonce),
         *cluster_cells(RELEASE, FAIR_RELEASE),
-        Cell(
-            "Fair-CCLK",
-            RELEASE,
-            {**FAIR_RELEASE, "method": "fair-cclk", "kernel": "cosine"},
-            paper=fair,
-        ),
+        Cell("Fair-CCLK", RELEASE, {**FAIR_RELEASE, **cosine}, paper=fair),
         Cell(UNTRAINED, OURS, {**FAIR_OURS, "method": "infonce", "steps": 1, "lr": 1e-9}),
         Cell("InfoNCE", OURS, {**FAIR_OURS, "method": "infonce"}, choices=choices, paper=infonce),
         *cluster_cells(OURS, FAIR_OURS, choices),
-        Cell(
-            "Fair-CCLK",
-            OURS,
-            {**FAIR_OURS, **LOCAL, "method": "fair-cclk"},
-            choices=choices,
-            paper=fair,
-        ),
+        Cell("Fair-CCLK", OURS, ours, choices=choices, paper=fair),
     )
 
 
@@ -81,9 +68,11 @@ def plan(size: Size) -> Plan:
     """The paper's budget fits two cores, so `cpu` and `paper` are the same."""
     if size == "smoke":
         note = "ColorDigits and a few steps: shows that everything runs"
-        return Plan(cells(FAIR_CHOICES[-2:]), seeds=1, common=FAIR_SMOKE, measures=LEAKS, note=note)
-    note = "the paper's own data, network and budget; the colors are drawn anew"
-    return Plan(cells(FAIR_CHOICES), seeds=5, common=FAIR_BUDGET, measures=LEAKS, note=note)
+        return Plan(
+            cells(FAIR_CHOICES[-2:]), seeds=1, common=FAIR_SMOKE, measures=LEAKAGE, note=note
+        )
+    note = "the paper's own data, network and budget; the colors are redrawn"
+    return Plan(cells(FAIR_CHOICES), seeds=5, common=FAIR_BUDGET, measures=LEAKAGE, note=note)
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Fair-InfoNCE on ColorMNIST as the colors are cut into more and more clusters."""
+"""Fair-InfoNCE on ColorMNIST with increasing numbers of color clusters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from cclk.experiments.registry import fair
 
 
 def plan(size: Size) -> Plan:
-    """The cells of `fair`, whose runs are taken over."""
-    whole = fair.plan(size)
-    return replace(
-        whole,
-        cells=tuple(cell for cell in whole.cells if cell.settings["method"] == "fair-infonce"),
-    )
+    """The cells of `fair`, whose runs are reused."""
+    full = fair.plan(size)
+    cells = (cell for cell in full.cells if cell.settings["method"] == "fair-infonce")
+    return replace(full, cells=tuple(cells))
 
 
 EXPERIMENT = Experiment(

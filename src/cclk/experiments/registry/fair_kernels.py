@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Published, Size
 from cclk.experiments.registry.fair import OURS, RELEASE
@@ -16,9 +17,8 @@ KERNELS: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
     "cosine": ((86.4, 0.9), (64.7, 3.9)),
 }
 RELEASE_SCALES: Mapping[str, Overrides] = {
-    "RBF": {
-        "length_scale": 22.4
-    },  # temp_z 1000: with the temp_z 1 of the release's command hardly an anchor has a neighbor
+    # temp_z 1000: with the temp_z 1 of the release's command, few anchors have a neighbor.
+    "RBF": {"length_scale": 22.4},
     "Laplacian": {"length_scale": 22.4},
     "polynomial": {"degree": 3, "offset": 0.0},
     "cosine": {},
@@ -27,22 +27,20 @@ RELEASE_SCALES: Mapping[str, Overrides] = {
 
 def plan(size: Size) -> Plan:
     """Every kernel in both recipes; ours is the one tuned for RBF."""
-    whole = fair_plan(size)
-    tuned = next(cell for cell in whole.cells if (cell.row, cell.column) == ("Fair-CCLK", OURS))
+    full = fair_plan(size)
+    tuned = full.cell("Fair-CCLK", OURS)
     cells = []
     for kernel, (accuracy, mse) in KERNELS.items():
         paper: Published = {"accuracy": accuracy, "linear_mse": mse}
         named = {"method": "fair-cclk", "kernel": kernel.lower()}
-        cells.append(
-            Cell(kernel, RELEASE, {**FAIR_RELEASE, **named, **RELEASE_SCALES[kernel]}, paper=paper)
-        )
+        release = {**FAIR_RELEASE, **named, **RELEASE_SCALES[kernel]}
+        cells.append(Cell(kernel, RELEASE, release, paper=paper))
         if kernel == "RBF":
             cells.append(Cell(kernel, OURS, tuned.settings, choices=tuned.choices, paper=paper))
         else:
-            cells.append(
-                Cell(kernel, OURS, {**tuned.settings, **named}, tuned_like="RBF", paper=paper)
-            )
-    return Plan(tuple(cells), whole.seeds, whole.common, whole.measures, note=whole.note)
+            ours = {**tuned.settings, **named}
+            cells.append(Cell(kernel, OURS, ours, tuned_like="RBF", paper=paper))
+    return replace(full, cells=tuple(cells))
 
 
 EXPERIMENT = Experiment("fair-kernels", "Fair-CCLK: which kernel", "appendix, kernel choices", plan)

@@ -1,8 +1,8 @@
-"""How far removal goes on ColorMNIST if the encoder is given three times the paper's budget.
-Fair-CCLK only: nothing is compared here.
-"""
+"""Fair-CCLK on ColorMNIST with three times the paper's budget, without a comparison."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.fair import OURS
@@ -14,21 +14,16 @@ CHOICES: tuple[Overrides, ...] = FAIR_CHOICES[-2:]
 
 
 def plan(size: Size) -> Plan:
-    """The run of `fair` and one of three times the steps, which chooses its rate anew."""
-    whole = fair_plan(size)
-    short = next(cell for cell in whole.cells if (cell.row, cell.column) == ("Fair-CCLK", OURS))
+    """The run of `fair` and one with three times the steps, which selects its rate separately."""
+    full = fair_plan(size)
+    short = full.cell("Fair-CCLK", OURS)
     steps = {"steps": FAIR_SMOKE["steps"] if size == "smoke" else STEPS}
     cells = (
         Cell("the paper's budget", "Fair-CCLK", short.settings, choices=short.choices),
         Cell("three times as many steps", "Fair-CCLK", {**FAIR_RECIPE, **steps}, choices=CHOICES),
     )
-    return Plan(
-        cells,
-        whole.seeds,
-        whole.common,
-        whole.measures,
-        note="the paper's own data and network; the colors are drawn anew",
-    )
+    note = "the paper's own data and network; the colors are redrawn"
+    return replace(full, cells=cells, note=note)
 
 
 EXPERIMENT = Experiment("fair-long", "How far removal goes", "beyond the paper", plan)

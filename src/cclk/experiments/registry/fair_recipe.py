@@ -1,16 +1,24 @@
-"""What makes removal work on ColorMNIST: the recipe, with one thing changed at a time. Measured
-on held-out training digits only.
+"""Ablations on ColorMNIST: the recipe with one setting changed at a time.
+
+Measured on held-out training digits only.
 """
 
 from __future__ import annotations
 
 from cclk.experiments.measure import Measure
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_RECIPE, FAIR_SMOKE, LEAKS
+from cclk.experiments.registry.recipes import FAIR_BUDGET, FAIR_RECIPE, FAIR_SMOKE, LEAKAGE
 
+SGD: Overrides = {"optimizer": "sgd"}
+SGD_DECAYS = {
+    0.025: (1e-3,),
+    0.05: (1e-4, 1e-3, 3e-3),
+    0.1: (1e-4, 1e-3, 3e-3, 1e-2),
+    0.2: (3e-3,),
+}
 STUDIES: dict[str, dict[str, Overrides]] = {
     "budget, steps": {f"{steps:,}": {"steps": steps} for steps in (1175, 5875)},
-    "weights": {way: {"weights": way} for way in ("nw", "loo", "release", "paper")},
+    "weights": {name: {"weights": name} for name in ("nw", "loo", "release", "paper")},
     "bandwidth, effective neighbors": {
         f"{neighbors:g}": {"neighbors": neighbors} for neighbors in (1.5, 3.0, 12.0, 48.0)
     },
@@ -31,17 +39,8 @@ STUDIES: dict[str, dict[str, Overrides]] = {
         "AdamW, decay 0.3, rate 0.01": {"weight_decay": 0.3, "lr": 1e-2},
         "AdamW, decay 0.6, rate 0.01": {"weight_decay": 0.6, "lr": 1e-2},
         **{
-            f"SGD, rate {lr:g}, decay {decay:g}": {
-                "optimizer": "sgd",
-                "lr": lr,
-                "weight_decay": decay,
-            }
-            for lr, decays in {
-                0.025: (1e-3,),
-                0.05: (1e-4, 1e-3, 3e-3),
-                0.1: (1e-4, 1e-3, 3e-3, 1e-2),
-                0.2: (3e-3,),
-            }.items()
+            f"SGD, rate {lr:g}, decay {decay:g}": {**SGD, "lr": lr, "weight_decay": decay}
+            for lr, decays in SGD_DECAYS.items()
             for decay in decays
         },
         "LARS": {"optimizer": "lars", "lr": 1.5, "weight_decay": 1e-4},
@@ -58,14 +57,14 @@ STUDIES: dict[str, dict[str, Overrides]] = {
 
 
 def plan(size: Size) -> Plan:
-    """Every study; one seed, for what is sought are large effects."""
+    """Every study; one seed, which is enough for large effects."""
     smoke = size == "smoke"
     budget = FAIR_SMOKE if smoke else FAIR_BUDGET
     cells = []
     for study, variants in STUDIES.items():
         for name, change in list(variants.items())[: 1 if smoke else None]:
             cells.append(Cell(name, study, {**FAIR_RECIPE, **change, **(budget if smoke else {})}))
-    measures: tuple[Measure, ...] = ("accuracy", "knn") if smoke else LEAKS
+    measures: tuple[Measure, ...] = ("accuracy", "knn") if smoke else LEAKAGE
     return Plan(
         tuple(cells),
         seeds=1,

@@ -1,4 +1,4 @@
-"""Hard negatives: the embedding itself is the condition, so that what looks alike is pushed apart."""
+"""Hard negatives: the embedding itself is the condition, so similar samples are pushed apart."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from cclk.experiments.registry.recipes import CIFAR, DIGITS_SMOKE, IMAGENET, SMA
 
 Figures = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 KERNEL: Overrides = {
-    "method": "hardneg-cclk",
-    "kernel": "rbf",
-    "length_scale": 15.8,
-    "ridge": 100.0,
-    "weights": "release",
-}
+    "method": "hardneg-cclk", "kernel": "rbf", "length_scale": 15.8,
+    "ridge": 100.0, "weights": "release",
+}  # fmt: skip
 """The authors' release: temp_z 500."""
 CPU_EPOCHS = 4
 
@@ -35,9 +32,7 @@ def cells(column: str, settings: Overrides, paper: Figures | None) -> tuple[Cell
 
 
 def plan(size: Size) -> Plan:
-    """Settings 1 and 2 of the paper on CIFAR-10, and ImageNet-100; a small ResNet for a few
-    epochs elsewhere.
-    """
+    """Settings 1 and 2 of the paper on CIFAR-10, and ImageNet-100; otherwise a small ResNet."""
     if size == "smoke":
         return Plan(
             cells("digits", {"temperature": 0.5}, None), seeds=1, common=DIGITS_SMOKE, watch=3

@@ -1,8 +1,8 @@
-"""HardNeg-CCLK on CIFAR-10 with other kernels on the embedding, and with ours: fitted to each
-batch.
-"""
+"""HardNeg-CCLK on CIFAR-10 with other kernels on the embedding, one of them fitted per batch."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from cclk.experiments.plan import Cell, Experiment, Plan, Size
 from cclk.experiments.registry.hardneg import KERNEL
@@ -14,37 +14,23 @@ FITTED = 'RBF, length_scale="auto", nw'
 
 
 def plan(size: Size) -> Plan:
-    """The first column of `hardneg` with the paper's three kernels and one whose anchors have a
-    quarter of the batch as neighbors.
-    """
-    whole = hardneg_plan(size)
-    base = next(cell for cell in whole.cells if cell.row == "HardNeg-CCLK")
-    shown = size == "paper"
+    """The first column of `hardneg` with the paper's kernels, and RBF with batch / 4 neighbors."""
+    full = hardneg_plan(size)
+    base = full.cell("HardNeg-CCLK", full.cells[0].column)
     cells = [
         Cell(
             kernel,
             base.column,
             {**base.settings, **KERNEL, "kernel": kernel.lower()},
-            paper={"accuracy": figure} if shown else {},
+            paper={"accuracy": accuracy} if size == "paper" else {},
         )
-        for kernel, figure in PAPER.items()
+        for kernel, accuracy in PAPER.items()
     ]
-    batch_size = load(overrides={**whole.common, **base.settings}).train.batch_size
+    batch_size = load(overrides={**full.common, **base.settings}).train.batch_size
     fitted = {name: value for name, value in base.settings.items() if name not in KERNEL}
-    fitted |= {
-        "method": "hardneg-cclk",
-        "kernel": "rbf",
-        "weights": "nw",
-        "neighbors": batch_size / 4,
-    }
-    return Plan(
-        (*cells, Cell(FITTED, base.column, fitted)),
-        whole.seeds,
-        whole.common,
-        whole.measures,
-        watch=whole.watch,
-        note=whole.note,
-    )
+    fitted |= {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}
+    fitted |= {"neighbors": batch_size / 4}
+    return replace(full, cells=(*cells, Cell(FITTED, base.column, fitted)))
 
 
 EXPERIMENT = Experiment(

@@ -1,32 +1,26 @@
-"""Too few samples per value of the condition: what conditional sampling needs and a kernel does
-not.
+"""Few samples per value of the condition, which conditional sampling needs and a kernel does not.
 
 The condition is a list of noisy binary attributes. The more of them, the fewer images share a
-value: conditional sampling takes its pairs from images with exactly the same attributes, the kernel
+value: conditional sampling takes pairs from images with exactly the same attributes, the kernel
 from images with similar ones.
 """
 
 from __future__ import annotations
 
-from cclk.experiments.plan import Cell, Experiment, Plan, Size
-from cclk.experiments.registry.recipes import DIGITS_SMOKE, FASHION, ZAPPOS
+from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
+from cclk.experiments.registry.recipes import DIGITS_SMOKE, FASHION, SEGMENTS, ZAPPOS
 
 SAMPLES = {6: 937.5, 8: 234.4, 10: 60.4, 12: 17.5, 16: 3.2, 24: 1.2}
-"""Number of attributes, and how many of the 60,000 training images have the same ones on average."""
+"""Number of attributes -> mean number of the 60,000 training images with the same ones."""
 
 
 def plan(size: Size) -> Plan:
-    """Fashion-MNIST with from 1 to about 1,000 images per value; the paper has UT-Zappos."""
+    """Fashion-MNIST with 1 to 1,000 images per value instead of UT-Zappos."""
     if size == "paper":
         points = [(1.0, "UT-Zappos", ZAPPOS)]
     elif size == "smoke":
-        points = [
-            (
-                10.0,
-                "digits, seven segments",
-                {**DIGITS_SMOKE, "dataset_options": {"segments": True}},
-            )
-        ]
+        settings = {**DIGITS_SMOKE, "dataset_options": SEGMENTS}
+        points = [(10.0, "digits, seven segments", settings)]
     else:
         points = [
             (
@@ -36,17 +30,15 @@ def plan(size: Size) -> Plan:
             )
             for count, samples in SAMPLES.items()
         ]
-    cells = []
-    for samples, column, settings in points:
-        cells += [
-            Cell(
-                "WeaklySup-InfoNCE",
-                column,
-                {**settings, "method": "weaksup-infonce", "clusters": "values"},
-                x=samples,
-            ),
-            Cell("WeaklySup-CCLK", column, {**settings, "method": "weaksup-cclk"}, x=samples),
-        ]
+    methods: dict[str, Overrides] = {
+        "WeaklySup-InfoNCE": {"method": "weaksup-infonce", "clusters": "values"},
+        "WeaklySup-CCLK": {"method": "weaksup-cclk"},
+    }
+    cells = [
+        Cell(row, column, {**settings, **method}, x=samples)
+        for samples, column, settings in points
+        for row, method in methods.items()
+    ]
     return Plan(
         tuple(cells),
         seeds=1 if size == "smoke" else 3,

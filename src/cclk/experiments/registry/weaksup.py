@@ -1,137 +1,88 @@
-"""Weakly supervised contrastive learning: auxiliary information says which images are alike."""
+"""Weakly supervised contrastive learning: auxiliary information defines similar images."""
 
 from __future__ import annotations
 
-from cclk.experiments.plan import Cell, Claim, Experiment, Overrides, Plan, Published, Size
+from cclk.experiments.plan import Cell, Claim, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import (
     CIFAR,
     CUB,
     DIGITS_SMOKE,
     FASHION,
     IMAGENET_CLIP,
+    SEGMENTS,
     ZAPPOS,
 )
 
-Figures = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 Choices = tuple[Overrides, ...]
+METHODS = {
+    "InfoNCE": "infonce",
+    "WeaklySup-InfoNCE": "weaksup-infonce",
+    "WeaklySup-CCLK": "weaksup-cclk",
+}
 ATTRIBUTES: Overrides = {"attributes": 24, "noise": 0.2}
 MOBILENET: Overrides = {"features": "features/cifar10-mobilenetv2.npz"}
 COSINE: Choices = ({"kernel": "cosine"},)
 
 
 def clusters(*counts: int) -> Choices:
-    """Numbers of clusters to choose among."""
+    """Numbers of clusters to select from."""
     return tuple({"clusters": count} for count in counts)
 
 
 def neighbors(*numbers: float) -> Choices:
-    """Bandwidths to choose among, by the neighbors they leave an anchor."""
+    """Bandwidths to select from, as effective numbers of neighbors."""
     return tuple({"kernel": "rbf", "neighbors": number} for number in numbers)
 
 
 def cells(
     column: str,
     settings: Overrides,
-    infonce: Choices,
-    cluster: Choices,
-    kernel: Choices,
-    paper: Figures | None = None,
+    choices: tuple[Choices, Choices, Choices],
+    paper: tuple[tuple[float, float], ...] = (),
 ) -> tuple[Cell, ...]:
-    """The three methods on one dataset, each with what it may choose among on validation."""
-    published: list[Published] = (
-        [{"accuracy": figure} for figure in paper] if paper else [{}, {}, {}]
-    )
-    return (
+    """The three methods on one dataset, each with its choices and its published accuracy."""
+    return tuple(
         Cell(
-            "InfoNCE",
+            row,
             column,
-            {**settings, "method": "infonce"},
-            choices=infonce,
-            paper=published[0],
-        ),
-        Cell(
-            "WeaklySup-InfoNCE",
-            column,
-            {**settings, "method": "weaksup-infonce"},
-            choices=cluster,
-            paper=published[1],
-        ),
-        Cell(
-            "WeaklySup-CCLK",
-            column,
-            {**settings, "method": "weaksup-cclk"},
-            choices=kernel,
-            paper=published[2],
-        ),
+            {**settings, "method": method},
+            choices=choices[number],
+            paper={"accuracy": paper[number]} if paper else {},
+        )
+        for number, (row, method) in enumerate(METHODS.items())
     )
 
 
 def plan(size: Size) -> Plan:
-    """Fashion-MNIST with noisy attributes stands in for UT-Zappos, CIFAR-10 with features of a
-    pretrained network for ImageNet-100.
-    """
-    if (
-        size == "paper"
-    ):  # the number of clusters is chosen, as in the paper; the kernel is its cosine
+    """Fashion-MNIST substitutes for UT-Zappos, CIFAR-10 with pretrained features for ImageNet."""
+    if size == "paper":  # the number of clusters is selected, as in the paper; its kernel is cosine
+        zappos = ((77.8, 1.5), (84.6, 0.4), (86.6, 0.7))
+        cub = ((14.1, 0.7), (20.6, 0.5), (29.9, 0.3))
+        imagenet = ((76.2, 0.3), (81.4, 0.4), (82.4, 0.5))
+        counts = clusters(100, 200, 500, 2500)
         return Plan(
             (
-                *cells(
-                    "UT-Zappos",
-                    ZAPPOS,
-                    (),
-                    clusters(100, 500, 1000),
-                    COSINE,
-                    ((77.8, 1.5), (84.6, 0.4), (86.6, 0.7)),
-                ),
-                *cells(
-                    "CUB",
-                    CUB,
-                    (),
-                    clusters(20, 100, 200),
-                    COSINE,
-                    ((14.1, 0.7), (20.6, 0.5), (29.9, 0.3)),
-                ),
-                *cells(
-                    "ImageNet-100",
-                    IMAGENET_CLIP,
-                    (),
-                    clusters(100, 200, 500, 2500),
-                    COSINE,
-                    ((76.2, 0.3), (81.4, 0.4), (82.4, 0.5)),
-                ),
+                *cells("UT-Zappos", ZAPPOS, ((), clusters(100, 500, 1000), COSINE), zappos),
+                *cells("CUB", CUB, ((), clusters(20, 100, 200), COSINE), cub),
+                *cells("ImageNet-100", IMAGENET_CLIP, ((), counts, COSINE), imagenet),
             ),
             seeds=3,
         )
     if size == "smoke":
-        digits = cells(
-            "digits, seven segments",
-            {"dataset_options": {"segments": True}},
-            (),
-            clusters(4, 8),
-            COSINE,
-        )
+        options = {"dataset_options": SEGMENTS}
+        digits = cells("digits, seven segments", options, ((), clusters(4, 8), COSINE))
         return Plan(digits, seeds=1, common=DIGITS_SMOKE)
-    fashion, cifar = (
-        {**FASHION, "dataset_options": ATTRIBUTES},
-        {**CIFAR, "dataset_options": MOBILENET, "steps": 400, "standardize": False},
-    )
+    fashion = {**FASHION, "dataset_options": ATTRIBUTES}
+    cifar = {**CIFAR, "dataset_options": MOBILENET, "steps": 400, "standardize": False}
     warmer: Choices = tuple({"temperature": temperature} for temperature in (0.1, 0.2, 0.5))
+    kernels = neighbors(12.0, 50.0, 200.0)
+    features = (warmer[1:], clusters(10, 100), (*COSINE, *neighbors(12.0)))
     return Plan(
         (
             *cells(
-                "Fashion-MNIST, noisy attributes",
-                fashion,
-                warmer,
-                clusters(10, 50, 250),
-                neighbors(12.0, 50.0, 200.0),
+                "Fashion-MNIST, noisy attributes", fashion, (warmer, clusters(10, 50, 250), kernels)
             ),
-            *cells(
-                "CIFAR-10, MobileNetV2 features",
-                cifar,
-                warmer[1:],
-                clusters(10, 100),
-                (*COSINE, *neighbors(12.0)),
-            ),
+            *cells("CIFAR-10, MobileNetV2 features", cifar, features),
         ),
         seeds=3,
         note=(

@@ -1,8 +1,7 @@
-"""How much the bandwidth of the RBF kernel matters: a fixed one, as in the paper, and the one
-that is fitted to the batch.
+"""The bandwidth of the RBF kernel: fixed, as in the paper, or fitted to the batch.
 
-A kernel with a fixed sigma^2 on a condition times s is that with sigma^2 / s^2 on the condition
-itself. The fitted one is run on conditions that really are s times as large.
+A kernel with a fixed sigma^2 on a condition times s equals one with sigma^2 / s^2 on the condition.
+The fitted kernel is run on conditions multiplied by s.
 """
 
 from __future__ import annotations
@@ -10,16 +9,11 @@ from __future__ import annotations
 import math
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.recipes import CUB, DIGITS_SMOKE, FASHION
+from cclk.experiments.registry.recipes import CUB, DIGITS_SMOKE, FASHION, SEGMENTS
 from cclk.experiments.registry.weaksup import ATTRIBUTES
 
-PAPER = {
-    1.0: (3.0, 1.5),
-    10.0: (30.9, 0.3),
-    100.0: (32.2, 0.4),
-    500.0: (32.0, 0.2),
-    1000.0: (24.4, 0.9),
-}
+PAPER = {1.0: (3.0, 1.5), 10.0: (30.9, 0.3), 100.0: (32.2, 0.4), 500.0: (32.0, 0.2)}
+PAPER |= {1000.0: (24.4, 0.9)}
 SCALES = (1e-3, 1e-1, 1.0, 10.0, 1e3)
 FIXED, AUTO = "RBF, sigma² fixed", 'RBF, length_scale="auto"'
 
@@ -30,12 +24,12 @@ def sigma(squared: float) -> Overrides:
 
 
 def plan(size: Size) -> Plan:
-    """The paper's grid on CUB; elsewhere the condition in units from 1e-3 to 1e3."""
+    """The paper's grid on CUB; at other sizes the condition in units from 1e-3 to 1e3."""
     shared: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "standardize": False}
     if size == "paper":
         cells = [
-            Cell(FIXED, "CUB", {**CUB, **shared, **sigma(x)}, x=x, paper={"accuracy": figure})
-            for x, figure in PAPER.items()
+            Cell(FIXED, "CUB", {**CUB, **shared, **sigma(x)}, x=x, paper={"accuracy": accuracy})
+            for x, accuracy in PAPER.items()
         ]
         cells += [
             Cell(AUTO, "CUB", {**CUB, **shared, "condition_scale": round(x**-0.5, 6)}, x=x)
@@ -43,7 +37,7 @@ def plan(size: Size) -> Plan:
         ]
         return Plan(tuple(cells), seeds=3)
     column, base, options, scales = (
-        ("digits, seven segments", DIGITS_SMOKE, {"segments": True}, (1e-3, 1e3))
+        ("digits, seven segments", DIGITS_SMOKE, SEGMENTS, (1e-3, 1e3))
         if size == "smoke"
         else ("Fashion-MNIST, noisy attributes", FASHION, ATTRIBUTES, SCALES)
     )

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.recipes import CUB, DIGITS_SMOKE, FASHION, IMAGENET_CLIP, ZAPPOS
+from cclk.experiments.registry.recipes import (
+    CUB,
+    DIGITS_SMOKE,
+    FASHION,
+    IMAGENET_CLIP,
+    SEGMENTS,
+    ZAPPOS,
+)
 from cclk.experiments.registry.weaksup import ATTRIBUTES
 
 PAPER: dict[str, tuple[tuple[float, float], ...]] = {  # UT-Zappos, CUB, ImageNet-100
@@ -21,20 +28,18 @@ def plan(size: Size) -> Plan:
         case "paper":
             columns = {"UT-Zappos": ZAPPOS, "CUB": CUB, "ImageNet-100": IMAGENET_CLIP}
         case "cpu":
-            columns = {
-                "Fashion-MNIST, noisy attributes": {**FASHION, "dataset_options": ATTRIBUTES}
-            }
+            fashion = {**FASHION, "dataset_options": ATTRIBUTES}
+            columns = {"Fashion-MNIST, noisy attributes": fashion}
         case "smoke":
-            columns = {
-                "digits, seven segments": {**DIGITS_SMOKE, "dataset_options": {"segments": True}}
-            }
+            digits = {**DIGITS_SMOKE, "dataset_options": SEGMENTS}
+            columns = {"digits, seven segments": digits}
     cells = tuple(
         Cell(
             kernel, column, {**settings, "method": "weaksup-cclk", "kernel": kernel.lower()},
-            paper={"accuracy": figures[place]} if size == "paper" else {},
+            paper={"accuracy": accuracies[number]} if size == "paper" else {},
         )
-        for place, (column, settings) in enumerate(columns.items())
-        for kernel, figures in PAPER.items()
+        for number, (column, settings) in enumerate(columns.items())
+        for kernel, accuracies in PAPER.items()
     )  # fmt: skip
     return Plan(
         cells,

@@ -1,6 +1,4 @@
-"""The figure of the operator: the kernel matrix of a condition beside the weights that are made
-of it.
-"""
+"""The figure of the operator: the kernel matrix of a condition and the weights computed from it."""
 
 from __future__ import annotations
 
@@ -16,19 +14,16 @@ SHOWN = 24
 
 
 def figure(size: Size, data_dir: Path | None = None) -> WeightsFigure:
-    """Kernel and weights of a few colors, sorted by their brightness, in each way of making
-    weights.
-    """
+    """Compute kernel and weights of some colors, sorted by brightness, for each kind of weights."""
     dataset = datasets.load("colordigits" if size == "smoke" else "colormnist", data_dir=data_dir)
     colors = dataset.train.condition[:SHOWN]
     colors = colors[colors.sum(dim=1).argsort()]
     kernel = kernels.RBF(length_scale="auto")
     kernel.fit(colors, batch_size=SHOWN)
     panels = {"K": kernel(colors)}
-    for way in ("paper", "loo", "nw"):
-        panels[f"W, {way}"] = cclk.conditional_weights(
-            kernel, colors, 0.01, weights=way
-        ).T  # row i: the weights of anchor i
+    for name in ("paper", "loo", "nw"):
+        weights = cclk.conditional_weights(kernel, colors, 0.01, weights=name)
+        panels[f"W, {name}"] = weights.T  # row i: the weights of anchor i
     return WeightsFigure(
         dataset=dataset.name,
         kernel=repr(kernel),
@@ -50,15 +45,10 @@ def _shares(weights: torch.Tensor) -> torch.Tensor:
     return positive / positive.sum(dim=1, keepdim=True)
 
 
-def plan(size: Size) -> Plan:
-    """There is nothing to train."""
-    return Plan((), seeds=0)
-
-
 EXPERIMENT = Experiment(
     "weights",
     "From kernel to weights",
     "figure: K_Z beside (K_Z + ridge I)^-1 K_Z",
-    plan,
+    lambda size: Plan((), seeds=0),
     figure=figure,
 )
