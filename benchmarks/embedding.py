@@ -20,29 +20,16 @@ from sklearn.manifold import TSNE  # type: ignore[import-untyped]
 import cclk
 from cclk.cli.main import main as run_command
 from cclk.datasets import load
-from cclk.files import replace_text
 
 PRESETS = ("digits-infonce", "digits-fair")
 
 
 def embed(preset: str, seed: int, x: torch.Tensor) -> list[list[float]]:
-    """Train a preset and project its features of these samples to (n, 2), each axis standardized."""
+    """Train a preset and project its features of samples to (n, 2), each axis standardized."""
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder, preset))
-        if code := run_command(
-            [
-                "train",
-                "--preset",
-                preset,
-                "--seed",
-                str(seed),
-                "--threads",
-                "1",
-                "--quiet",
-                "--out",
-                run,
-            ]
-        ):
+        command = f"train --preset {preset} --seed {seed} --threads 1 --quiet".split()
+        if code := run_command([*command, "--out", run]):
             sys.exit(code)
         features = cclk.load(run)(x).numpy()
     points = TSNE(random_state=seed, init="pca").fit_transform(features)
@@ -54,9 +41,8 @@ def measure(seed: int) -> dict[str, Any]:
     """Digits, background colors and projected embeddings of the test split."""
     test = load("colordigits").test
     x = test.x[:]
-    colors = np.asarray(
-        x.amax(dim=(2, 3))
-    )  # strokes are black, so the brightest pixel is the background
+    # Strokes are black, so the brightest pixel is the background.
+    colors = np.asarray(x.amax(dim=(2, 3)))
     return {
         "digits": test.y.tolist(),
         "colors": colors.tolist(),
@@ -85,7 +71,7 @@ def main() -> None:
         "torch": torch.__version__,
         "seed": options.seed,
     }
-    replace_text(options.json, json.dumps(source | measure(options.seed)) + "\n")
+    options.json.write_text(json.dumps(source | measure(options.seed)) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import matplotlib
@@ -11,25 +10,24 @@ import torch
 
 import cclk
 from benchmarks import adult
+from benchmarks.common import ROOT, read_result
 from cclk import kernels
 from cclk.datasets import load
-from cclk.files import replace_text
-from examples.rotated_fashion import turned
+from examples.rotated_fashion import rotated
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-FOLDER = Path(__file__).parent.parent / "docs" / "figures"
+FOLDER = ROOT / "docs" / "figures"
 
 
 def embedding() -> str:
-    """The README's figure: test embeddings of InfoNCE and Fair-CCLK, each sample drawn as its
-    digit on its own background color.
+    """The README's figure: test embeddings, each sample as its digit on its background color.
 
-    Written as SVG by hand: small, sharp, with a transparent background and gray titles that are
-    readable on white and on black.
+    Hand-written SVG, which is small and has a transparent background; its gray titles are readable
+    on white and on black.
     """
-    result = json.loads((FOLDER.parents[1] / "results" / "embedding-digits.json").read_text())
+    result = read_result("embedding-digits")
     colors = np.array(result["colors"])
     light = colors @ [0.299, 0.587, 0.114] > 110
     lines = [
@@ -43,13 +41,13 @@ def embedding() -> str:
         ),
         "<style>circle{stroke:#7d8590;stroke-width:.5}text{font-size:9px;fill:#fff}.b{fill:#000}.t{font-size:19px;fill:#7d8590}</style>",
     ]
-    for place, (preset, title) in enumerate(
+    for panel, (preset, title) in enumerate(
         {"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, conditioned on the color"}.items()
     ):
         points = np.array(result["embeddings"][preset])
         low, high = points.min(axis=0), points.max(axis=0)
-        x, y = ((points - low) / (high - low) * [430, -400] + [25 + 480 * place, 450]).T
-        lines.append(f'<text class="t" x="{240 + 480 * place}" y="24">{title}</text>')
+        x, y = ((points - low) / (high - low) * [430, -400] + [25 + 480 * panel, 450]).T
+        lines.append(f'<text class="t" x="{240 + 480 * panel}" y="24">{title}</text>')
         for i, digit in enumerate(result["digits"]):
             fill = "#" + bytes(result["colors"][i]).hex()
             lines.append(f'<circle cx="{x[i]:.0f}" cy="{y[i]:.0f}" r="8" fill="{fill}"/>')
@@ -91,41 +89,31 @@ def weights() -> Path:
 
 def rotated_fashion() -> Path:
     """The tutorial on images: garments at several angles, and garment accuracy against angle R²."""
-    result = json.loads(
-        (FOLDER.parents[1] / "results" / "example-rotated-fashion.json").read_text()
-    )
-    garments = load(str(FOLDER.parents[1] / "examples" / "data" / "fashion-sample.npz")).train
+    result = read_result("example-rotated-fashion")
+    garments = load(str(ROOT / "examples" / "data" / "fashion-sample.npz")).train
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9, 3.6), layout="constrained", width_ratios=(1.1, 1)
     )
     angles = (-60, -35, -10, 15, 40)
     first = [int((garments.y == kind).nonzero()[0]) for kind in (0, 5, 9)]
     rows = [
-        np.hstack([np.asarray(turned(garments.x[place][0].numpy(), angle)) for angle in angles])
-        for place in first
+        np.hstack([np.asarray(rotated(garments.x[row][0].numpy(), angle)) for angle in angles])
+        for row in first
     ]
     left.imshow(np.vstack(rows), cmap="gray")
     left.set_xticks(
-        [40 * (place + 0.5) for place in range(len(angles))], [f"{angle}°" for angle in angles]
+        [40 * (number + 0.5) for number in range(len(angles))], [f"{angle}°" for angle in angles]
     )
     left.set_yticks([])
     left.set_xlabel("angles are uniform in -60° to 60°")
-    for place, (method, name) in enumerate(
-        {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK"}.items()
-    ):
-        parts = [evaluation["encoder"] for evaluation in result["methods"][method]["evaluations"]]
-        read = [100 * part["accuracy"]["linear"]["value"] for part in parts]
-        for probe, marker in (("linear", "o"), ("nonlinear", "s")):
-            leaks = [part["leakage"][probe]["r2"]["value"] for part in parts]
-            label = f"{name}, {probe} probe"
-            right.scatter(
-                leaks,
-                read,
-                marker=marker,
-                color=f"C{place}",
-                label=label,
-                facecolors=f"C{place}" if marker == "s" else "none",
-            )
+    names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK"}
+    for color, (method, name) in zip(("C0", "C1"), names.items(), strict=True):
+        scores = [evaluation["encoder"] for evaluation in result["methods"][method]["evaluations"]]
+        accuracy = [100 * score["accuracy"]["linear"]["value"] for score in scores]
+        for probe, marker, fill in (("linear", "o", "none"), ("nonlinear", "s", color)):
+            leakage = [score["leakage"][probe]["r2"]["value"] for score in scores]
+            style = {"marker": marker, "color": color, "facecolors": fill}
+            right.scatter(leakage, accuracy, label=f"{name}, {probe} probe", **style)
     right.set(xlabel="angle R² (lower is better)", ylabel="garment accuracy, %", xlim=(0, 1))
     right.legend(fontsize=8)
     path = FOLDER / "example-rotated-fashion.png"
@@ -135,7 +123,7 @@ def rotated_fashion() -> Path:
 
 
 if __name__ == "__main__":
-    replace_text(FOLDER / "embedding.svg", embedding())
+    (FOLDER / "embedding.svg").write_text(embedding(), encoding="utf-8")
     print(weights())
     print(adult.figure())
     print(rotated_fashion())

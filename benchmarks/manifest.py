@@ -1,11 +1,10 @@
-"""What streaming images from a table costs: `python -m benchmarks.manifest [--rows 200000]
-[--json FILE]`.
+"""Cost of streaming images from a table: `python -m benchmarks.manifest [--json FILE]`.
 
-A CSV whose rows name 500 images over and over is trained on with LeNet-5. Memory: the peak of the
-training process above that of one that only imported torch. Time: a whole step with streamed images
-as a ratio to one whose images are all in memory; and the same for a table that names a file of its
-own in every row, while none of them has been decoded yet. The ways take turns, a ratio is between
-the best of several rounds.
+Trains LeNet-5 on a CSV file whose rows name 500 images repeatedly. Memory: the peak of the training
+process above that of a process that has only imported torch. Time: a full step with streamed images
+as a ratio to one with all images in memory; and the same for a table with a different file in every
+row, before any of them has been decoded. They alternate in every round; each ratio is between the
+best of several rounds.
 """
 
 from __future__ import annotations
@@ -13,20 +12,16 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-import cclk
+from benchmarks.common import best_seconds, write_result
 from cclk import datasets
-from cclk.files import replace_text
 from cclk.training import engine
 from cclk.training.settings import Settings, load
 
@@ -35,8 +30,12 @@ MIB = 1 << 20
 
 
 def write_manifest(folder: Path, rows: int, distinct: int) -> Path:
-    """Images of twice the size that is trained on, under so many names, and a table of so many
-    rows that name them.
+    """Write images of twice the size that is trained on, and a table that names them.
+
+    Args:
+        folder: of the files.
+        rows: of the table.
+        distinct: number of image files.
     """
     from PIL import Image
 
@@ -64,18 +63,18 @@ def write_manifest(folder: Path, rows: int, distinct: int) -> Path:
 
 def settings_of(table: Path, steps: int) -> Settings:
     options = {"image": "path", "condition": ["redness"], "label": "digit", "size": SIZE}
-    chosen = {
+    settings = {
         "dataset": str(table),
         "data_dir": str(table.parent),
         "dataset_options": options,
         "method": "fair-cclk",
         "weights": "nw",
     }
-    return load(overrides=chosen | {"encoder": "lenet5", "batch_size": BATCH, "steps": steps})
+    return load(overrides=settings | {"encoder": "lenet5", "batch_size": BATCH, "steps": steps})
 
 
 def memory(folder: Path, table: Path, steps: int) -> dict[str, float]:
-    """Peaks of an idle process and of one that trains, in MiB."""
+    """Return the peak memory of an idle process and of one that trains, in MiB."""
     idle = _child("import torch")
     trains = (
         "import benchmarks.manifest as m; from pathlib import Path; from cclk.training import"
@@ -94,9 +93,7 @@ def memory(folder: Path, table: Path, steps: int) -> dict[str, float]:
 
 
 def _child(code: str) -> int:
-    """The most memory that a process held while it ran this; unlike getrusage's, not what its
-    parent held.
-    """
+    """Return the peak memory of a process that runs this code; getrusage includes its parent's."""
     code += (
         "\nfrom pathlib import"
         " Path\nprint(int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0]) *"
@@ -107,29 +104,22 @@ def _child(code: str) -> int:
 
 
 def speed(folder: Path, table: Path, unseen: Path, rounds: int, burst: int) -> dict[str, float]:
-    """Best seconds per step of each way."""
+    """Return milliseconds per step in memory, and the ratios of the others to it."""
     streamed = engine.Training(settings_of(table, 10**6), folder / "streamed", quiet=True)
     dataset = streamed.dataset
     distinct = dataset.train.x[torch.arange(4 * BATCH)]
-    held = distinct[torch.arange(len(dataset.train)) % len(distinct)]
-    in_memory = replace(dataset, train=replace(dataset.train, x=held))
-    ways = {
+    repeated = distinct[torch.arange(len(dataset.train)) % len(distinct)]
+    in_memory = replace(dataset, train=replace(dataset.train, x=repeated))
+    runs = {
         "in_memory": engine.Training(
             streamed.settings, folder / "held", quiet=True, dataset=in_memory
         ),
         "streamed": streamed,
         "decoding": engine.Training(settings_of(unseen, 10**6), folder / "unseen", quiet=True),
     }
-    best = dict.fromkeys(ways, math.inf)
-    for place in range(rounds + 1):
-        for name, way in ways.items():
-            start = time.perf_counter()
-            for step in range(burst):
-                way.step(place * burst + step)
-            if place:  # the first round warms up
-                best[name] = min(best[name], (time.perf_counter() - start) / burst)
-    for way in ways.values():
-        way.loader.close()
+    best = best_seconds({name: run.step for name, run in runs.items()}, rounds, burst)
+    for run in runs.values():
+        run.loader.close()
     return {
         "in_memory_milliseconds": round(best["in_memory"] * 1e3, 2),
         "streamed_to_in_memory": round(best["streamed"] / best["in_memory"], 3),
@@ -142,38 +132,30 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--rows", type=int, default=200_000, help="of the table (default: %(default)s)"
+        "--rows", type=int, default=200_000, help="rows of the table (default: %(default)s)"
     )
     parser.add_argument(
         "--steps",
         type=int,
         default=300,
-        help="of the run whose memory is measured (default: %(default)s)",
+        help="steps of the run whose memory is measured (default: %(default)s)",
     )
     parser.add_argument("--rounds", type=int, default=8, help="timed rounds (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         for name in ("few", "all"):
             (folder / name).mkdir()
         table = write_manifest(folder / "few", options.rows, IMAGES)
-        looked_at = (
-            2 * (options.rounds + 1) * BURST * BATCH
-        )  # and as many that are validated and tested on, or never met
-        unseen = write_manifest(folder / "all", looked_at, looked_at)
-        found: dict[str, object] = {"rows": options.rows, "images": IMAGES, "batch_size": BATCH}
-        found |= speed(folder, table, unseen, options.rounds, BURST)
-        found |= memory(folder, table, options.steps)
-    print(json.dumps(found, indent=1))
-    if options.json:
-        about = {
-            "command": " ".join(["python -m benchmarks.manifest", *sys.argv[1:]]),
-            "version": cclk.__version__,
-            "torch": torch.__version__,
-            "cores": os.cpu_count(),
-        }
-        replace_text(options.json, json.dumps(about | found, indent=1) + "\n")
+        # Half of the rows are for validation and test.
+        decoded = 2 * (options.rounds + 1) * BURST * BATCH
+        unseen = write_manifest(folder / "all", decoded, decoded)
+        result: dict[str, object] = {"rows": options.rows, "images": IMAGES, "batch_size": BATCH}
+        result |= speed(folder, table, unseen, options.rounds, BURST)
+        result |= memory(folder, table, options.steps)
+    print(json.dumps(result, indent=1))
+    write_result(options.json, "manifest", result)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Choosing the recipe of the digits demo on the validation split: `python -m benchmarks.recipe
-[--json FILE]`.
+"""Select the recipe of the digits demo: `python -m benchmarks.recipe [--json FILE]`.
 
-Every method has the same network, data and budget, and about as many settings to choose from. What
-is written are digit accuracy and linear color R^2 on the validation split; the test split is not
-looked at. Choices that the file has are not run again.
+Every method has the same network, data and budget, and a similar number of settings to select from.
+Digit accuracy and linear color R^2 are measured on the validation split; the test split is not
+used. Choices that the file contains are not run again.
 """
 
 from __future__ import annotations
@@ -11,22 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cclk.training.run import Run
-
-import cclk
+from benchmarks.common import write_result
 from cclk.evaluation import Samples, evaluate
-from cclk.files import replace_text
 from cclk.training import engine
+from cclk.training.run import Run
 from cclk.training.settings import load
 
 SGD: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 3e-3, "warmup": 20}
-"""What removed most on ColorMNIST, with the ramp of a small dataset."""
+"""The best optimizer on ColorMNIST, with the warmup of a small dataset."""
 GRID: dict[str, list[dict[str, Any]]] = {
     "infonce": [
         *({"temperature": t, "lr": lr} for t in (0.05, 0.1, 0.2, 0.5) for lr in (1e-3, 3e-3)),
@@ -53,17 +49,15 @@ def cells(seeds: int) -> Iterator[tuple[str, dict[str, Any], list[int]]]:
 
 
 def measure(run: Run) -> tuple[float, float]:
-    """Digit accuracy and linear color R^2 of the encoder on the validation split, the probes
-    chosen on a part of train.
-    """
+    """Return digit accuracy and linear color R^2 of the encoder on the validation split."""
     train, validation = run.dataset.train, run.dataset.validation
-    nothing = validation.subset(validation.y[:0])
+    empty = validation.subset(validation.y[:0])  # probes are tuned on a part of train
     splits = [
         Samples(run.embed(split)[0], split.y, split.condition)
-        for split in (train, nothing, validation)
+        for split in (train, empty, validation)
     ]
-    found = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
-    accuracy, leakage = found.accuracy.linear, found.leakage["condition"].linear
+    scores = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
+    accuracy, leakage = scores.accuracy.linear, scores.leakage["condition"].linear
     assert accuracy is not None
     assert leakage is not None
     return accuracy.value, leakage.value
@@ -110,13 +104,7 @@ def main() -> None:
                 f" {statistics.mean(leak):.3f}",
                 flush=True,
             )
-    if options.json:
-        about = {
-            "command": " ".join(["python -m benchmarks.recipe", *sys.argv[1:]]),
-            "version": cclk.__version__,
-            "split": "validation",
-        }
-        replace_text(options.json, json.dumps(about | {"choices": rows}, indent=1) + "\n")
+    write_result(options.json, "recipe", {"split": "validation", "choices": rows})
 
 
 if __name__ == "__main__":

@@ -1,34 +1,28 @@
-"""What a training step costs beside the network itself: `python -m benchmarks.step [--json FILE]`.
+"""Cost of a training step relative to the network: `python -m benchmarks.step [--json FILE]`.
 
-A whole step (load, augment, forward, loss, backward, update) as a ratio to the bare forward and
-backward pass of the same network on ready tensors, and Fair-CCLK's whole step as a ratio to
-InfoNCE's. The ways take turns in every round; each ratio is between the best of several rounds.
+A full step (load, augment, forward, loss, backward, update) as a ratio to the forward and backward
+pass of the same network on tensors in memory, and the step of Fair-CCLK as a ratio to that of
+InfoNCE. They alternate in every round; each ratio is between the best of several rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from cclk.training.engine import Training
 
-import cclk
-from cclk.files import replace_text
+from benchmarks.common import best_seconds, write_result
+from cclk.training.engine import Training
 from cclk.training.settings import load
 
 BATCH = 256
 
 
 def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, object]:
-    """Best seconds per step of each way, for one network."""
+    """Return the best seconds per step and their ratios, for one network."""
     common = {
         "encoder": encoder,
         "encoder_options": options,
@@ -37,32 +31,19 @@ def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, ob
         "holdout": "0",
     }
     with tempfile.TemporaryDirectory() as folder:
-        runs = {
-            method: Training(
-                load(preset=f"colormnist-{method}", overrides=common), Path(folder), quiet=True
-            )
-            for method in ("infonce", "fair")
-        }
-        network = runs["infonce"].network
-        ready = torch.rand(2 * BATCH, 3, 32, 32)
+        infonce, fair = (
+            Training(load(preset=preset, overrides=common), Path(folder), quiet=True)
+            for preset in ("colormnist-infonce", "colormnist-fair")
+        )
+        network = infonce.network
+        images = torch.rand(2 * BATCH, 3, 32, 32)
 
         def bare(step: int) -> None:
             network.zero_grad()
-            network(ready).square().mean().backward()
+            network(images).square().mean().backward()
 
-        ways: dict[str, Callable[[int], object]] = {
-            "bare": bare,
-            "infonce": runs["infonce"].step,
-            "fair": runs["fair"].step,
-        }
-        best = dict.fromkeys(ways, math.inf)
-        for place in range(rounds + 1):
-            for name, way in ways.items():
-                start = time.perf_counter()
-                for step in range(burst):
-                    way(place * burst + step)
-                if place:  # the first round warms up
-                    best[name] = min(best[name], (time.perf_counter() - start) / burst)
+        steps = {"bare": bare, "infonce": infonce.step, "fair": fair.step}
+        best = best_seconds(steps, rounds, burst)
     return {
         "encoder": encoder,
         "encoder_options": options,
@@ -81,22 +62,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8, help="timed rounds (default: %(default)s)")
     parser.add_argument("--only", choices=["lenet5", "resnet18"], help="measure one network only")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
-    options = parser.parse_args()
-    networks = {"lenet5": ("{}", options.rounds, 20), "resnet18": ("{ stem = 'cifar' }", 2, 1)}
+    arguments = parser.parse_args()
+    networks = {"lenet5": ("{}", arguments.rounds, 20), "resnet18": ("{ stem = 'cifar' }", 2, 1)}
     rows = []
-    for encoder, (chosen, rounds, burst) in networks.items():
-        if options.only in (None, encoder):
-            rows.append(measure(encoder, chosen, rounds, burst))
+    for encoder, (options, rounds, burst) in networks.items():
+        if arguments.only in (None, encoder):
+            rows.append(measure(encoder, options, rounds, burst))
             print(json.dumps(rows[-1]), flush=True)
-    if options.json:
-        result = {
-            "command": " ".join(["python -m benchmarks.step", *sys.argv[1:]]),
-            "version": cclk.__version__,
-            "torch": torch.__version__,
-            "cores": os.cpu_count(),
-            "steps": rows,
-        }
-        replace_text(options.json, json.dumps(result, indent=1) + "\n")
+    write_result(arguments.json, "step", {"steps": rows})
 
 
 if __name__ == "__main__":

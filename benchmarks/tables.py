@@ -1,26 +1,23 @@
-"""Write the tables of the documentation from committed results: `python -m benchmarks.tables
-[--check]`.
+"""Write the tables of the documentation: `python -m benchmarks.tables [--check]`.
 
-A table is the text between `<!-- table NAME -->` and `<!-- end -->` on any page. With --check,
-pages are compared and not written.
+A table is the text between `<!-- table NAME -->` and `<!-- end -->` on any page, generated from
+committed results. With --check, pages are compared and not written.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from benchmarks import adult
+from benchmarks.common import RESULTS, ROOT, read_result
 from cclk.experiments.markdown import mean_and_deviation
 from cclk.experiments.measure import Measure
 from cclk.experiments.results import read
 
-ROOT = Path(__file__).parent.parent
 PAGES = [
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -29,7 +26,7 @@ PAGES = [
 
 def loss_speed() -> str:
     """Time of each loss and solver as a ratio to plain InfoNCE, width 16."""
-    result = json.loads((ROOT / "results" / "benchmark-loss.json").read_text())
+    result = read_result("benchmark-loss")
     rows: list[dict[str, Any]] = [row for row in result["times"] if row["width"] == 16]
     sizes = sorted({row["size"] for row in rows})
     lines = [
@@ -72,7 +69,7 @@ def demo() -> str:
     """Digit accuracy and color leakage of the encoders of the demo, mean and standard deviation
     over seeds.
     """
-    result = json.loads((ROOT / "results" / "demo-digits.json").read_text())
+    result = read_result("demo-digits")
     names = {"untrained": "untrained", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK"}
     columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
     lines = [
@@ -100,7 +97,7 @@ def demo() -> str:
 
 
 def _value(evaluation: dict[str, Any], path: str) -> float:
-    """A number of the encoder's evaluation by its dotted path."""
+    """Return a number of the encoder's evaluation by its dotted path."""
     tree = evaluation["encoder"]
     for key in path.split("."):
         tree = tree[key]
@@ -112,14 +109,14 @@ def _mean(evaluations: list[dict[str, Any]], path: str) -> str:
     factor, digits = (
         (100, 1) if path.startswith("accuracy") else (1, 2 if path.endswith("r2") else 0)
     )
-    found = [factor * _value(evaluation, path) for evaluation in evaluations]
-    deviation = statistics.stdev(found) if len(found) > 1 else 0.0
-    return f"{statistics.mean(found):,.{digits}f} ± {deviation:.{digits}f}"
+    values = [factor * _value(evaluation, path) for evaluation in evaluations]
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):,.{digits}f} ± {deviation:.{digits}f}"
 
 
 def step() -> str:
     """The cost of a training step relative to the network alone."""
-    result = json.loads((ROOT / "results" / "benchmark-step.json").read_text())
+    result = read_result("benchmark-step")
     heads = (
         "| network, batch of 256 | forward + backward | InfoNCE step | Fair-CCLK step | Fair-CCLK /"
         " InfoNCE |"
@@ -149,11 +146,11 @@ def colormnist() -> str:
     """No training, InfoNCE, the best cluster baseline and Fair-CCLK on ColorMNIST at the paper's
     budget.
     """
-    result = read(ROOT / "results" / "fair.json")
+    result = read(RESULTS / "fair.json")
     cells = [cell for cell in result.cells if cell.runs and cell.column == "our recipe"]
     clusters = [cell for cell in cells if cell.row.startswith("Fair-InfoNCE")]
     best = max(clusters, key=lambda cell: statistics.mean(cell.values("accuracy")))
-    longer = read(ROOT / "results" / "fair-long.json").cells[-1]
+    longer = read(RESULTS / "fair-long.json").cells[-1]
     measures: tuple[Measure, ...] = ("accuracy", "linear_r2", "nonlinear_r2")
     lines = [
         "| ColorMNIST, test split | digit, % | color R², linear | color R², nonlinear |",
@@ -174,8 +171,7 @@ def colormnist() -> str:
     first, *others = [cell.choices for cell in cells if cell.choices]
     if any(choices != first for choices in others):
         raise ValueError(
-            "results/fair.json: methods did not choose among the same settings, but the table says"
-            " that they did"
+            "results/fair.json: methods were not tuned over the same settings, as the table states"
         )
     how = (
         f"LeNet-5, 1,175 steps of 256; mean ± standard deviation of {len(cells[0].runs)} seeds;"
@@ -188,7 +184,7 @@ def colormnist() -> str:
 
 def rotated_fashion() -> str:
     """Garment accuracy and angle leakage of the two encoders of the tutorial on images."""
-    result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
+    result = read_result("example-rotated-fashion")
     names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK, conditioned on the angle"}
     columns = (
         "accuracy.linear",
@@ -223,7 +219,7 @@ def rotated_fashion() -> str:
 
 def manifest() -> str:
     """The cost of streaming the images of a large table, in a sentence."""
-    result = json.loads((ROOT / "results" / "benchmark-manifest.json").read_text())
+    result = read_result("benchmark-manifest")
     cached, decoding = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
     return (
         f"Training from a table of {result['rows']:,} rows ({result['images']} distinct images)"

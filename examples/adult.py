@@ -1,20 +1,19 @@
-"""Tabular fairness on the Adult census data: who earns more than 50,000, from features that do
-not tell the age.
+"""Tabular fairness on the Adult census data: predict income from features without the age.
 
-    python -m examples.adult --sample                                  a small sample that comes along, a few seconds
-    python -m examples.adult --json results/example-adult.json         all of it
+    python -m examples.adult --sample                             a small sample, a few seconds
+    python -m examples.adult --json results/example-adult.json    the full data
 
 Age is the continuous sensitive variable, income the label, the other columns are the inputs.
 Compared on the official test split:
 
-    inputs               the columns as they are, one-hot and standardized
-    CorrelationRemover   fairlearn's: what is linear in the age is subtracted, as far as alpha says
-    contrastive          an encoder trained without knowing of ages
-    fair                 the same encoder, told to ignore the age
+    inputs               the columns, one-hot and standardized
+    CorrelationRemover   fairlearn's: subtracts the share alpha of what is linear in the age
+    contrastive          an encoder trained without the age
+    fair                 the same encoder, trained to ignore the age
 
-Both encoders have the same network, budget and choices of settings; choices are made on rows held
-out of the training split, and each is then traced over its width. The seed draws which rows are
-held out, the network and the probes.
+Both encoders have the same network, budget and choices of settings, which are selected on rows held
+out of the training split; then the width is varied. The seed determines which rows are held out,
+the network and the probes.
 """
 
 from __future__ import annotations
@@ -45,34 +44,15 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 import cclk
 from cclk.data.folder import data_folder
 from cclk.evaluation import Samples, evaluate
-from cclk.files import replace_text
 
 COLUMNS = (
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-)
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week",
+    "native-country", "income",
+)  # fmt: skip
 CATEGORIES = [
-    "workclass",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "native-country",
-]
+    "workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country",
+]  # fmt: skip
 AMOUNTS, NUMBERS = ["capital-gain", "capital-loss"], ["education-num", "hours-per-week"]
 SAMPLE = Path(__file__).parent / "data" / "adult-sample.csv"
 Method = Literal["contrastive", "fair"]
@@ -81,7 +61,7 @@ METHODS: tuple[Method, ...] = ("contrastive", "fair")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run."""
+    """The grid of runs."""
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     choice_seeds: tuple[int, ...] = (0,)
@@ -93,7 +73,7 @@ class Plan:
     alphas: tuple[float, ...] = (0.25, 0.5, 1.0)
 
     def choices(self) -> list[dict[str, float]]:
-        """The settings that each encoder chooses from."""
+        """Return the settings that are tried for each encoder."""
         return [
             {"temperature": temperature, "lr": rate}
             for temperature in self.temperatures
@@ -108,7 +88,7 @@ QUICK = Plan(
 
 @dataclass(frozen=True)
 class People:
-    """A split: inputs that do not have the age among them, ages, and who earns more than 50,000."""
+    """A split: inputs without the age, the age, and whether the income is above 50,000."""
 
     inputs: pd.DataFrame
     age: pd.Series
@@ -117,7 +97,7 @@ class People:
 
 @dataclass(frozen=True)
 class Splits:
-    """Training rows, rows held out of them, and the rows that are reported on."""
+    """Training rows, rows held out of them, and the rows that are evaluated on."""
 
     train: People
     validation: People
@@ -125,7 +105,7 @@ class Splits:
 
 
 def read(data_dir: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The official training and test split, from tabular/ in the data folder."""
+    """Read the official training and test split from tabular/ in the data folder."""
     folder = data_folder(data_dir) / "tabular"
     frames = []
     for name, skipped in (("adult.data", 0), ("adult.test", 1)):
@@ -141,17 +121,16 @@ def read(data_dir: Path | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def read_sample() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The sample that comes along: 1,000 rows of the training split and 500 of the test split."""
+    """Read the committed sample: 1,000 rows of the training split and 500 of the test split."""
     rows = pd.read_csv(SAMPLE)
     return rows[rows["split"] == "train"], rows[rows["split"] == "test"]
 
 
 def preparation() -> Any:
-    """Columns as numbers: categories one-hot, rare ones together; skewed amounts as logarithms;
-    everything standardized.
+    """Encode columns: categories one-hot, amounts as logarithms, everything standardized.
 
-    The age is not among them. Nor are fnlwgt, the weight of a row in the survey, and education,
-    which education-num says in numbers.
+    Rare categories are merged. Excluded are the age, fnlwgt, which is the weight of a row in the
+    survey, and education, which education-num encodes as a number.
     """
     categories = OneHotEncoder(
         min_frequency=0.005, handle_unknown="infrequent_if_exist", sparse_output=False
@@ -164,11 +143,13 @@ def preparation() -> Any:
 
 
 def splits(train: pd.DataFrame, reported: pd.DataFrame | None, seed: int) -> Splits:
-    """Hold a fifth of the training rows out, and prepare all by the rest.
+    """Hold out a fifth of the training rows, and fit the preparation on the rest.
 
     Args:
-        reported: the test rows; None to report on another fifth of the training rows, as is done to
-            choose settings.
+        train: the training rows.
+        reported: the test rows; None to evaluate on another fifth of the training rows, which
+            serves to select settings.
+        seed: of the random split.
     """
     if reported is None:
         train, reported = train_test_split(
@@ -186,13 +167,17 @@ def splits(train: pd.DataFrame, reported: pd.DataFrame | None, seed: int) -> Spl
 
 
 def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float]:
-    """What features of the three splits tell of income and age, and how a decision made from
-    them treats age groups.
+    """Measure accuracy on income, leakage of the age, and fairness between age groups.
+
+    Args:
+        features: of the three splits.
+        data: the splits.
+        seed: seed of the probes.
     """
     parts = (data.train, data.validation, data.reported)
     train, held, reported = (
-        Samples(np.asarray(some), part.rich, part.age)
-        for some, part in zip(features, parts, strict=True)
+        Samples(np.asarray(array), part.rich, part.age)
+        for array, part in zip(features, parts, strict=True)
     )
     leakage = evaluate(
         train, held, reported, kind="continuous", seed=seed, bootstrap=1, condition="age"
@@ -204,38 +189,38 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
         "nonlinear_mse": leakage.nonlinear_mse,
         "baseline_mse": leakage.baseline,
     }
-    deciding = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
         train.features, data.train.rich
     )
-    said, truth = deciding.predict(reported.features), data.reported.rich.to_numpy()
+    predicted, truth = classifier.predict(reported.features), data.reported.rich.to_numpy()
     groups = pd.cut(
         data.reported.age,
         [0, 29, 44, 59, np.inf],
         labels=["under 30", "30 to 44", "45 to 59", "60 and over"],
     ).astype(str)
-    right = said == truth
+    correct = predicted == truth
     return {
-        "accuracy": float(right.mean()),
-        "balanced_accuracy": float((right[truth].mean() + right[~truth].mean()) / 2),
-        "auc": float(roc_auc_score(truth, deciding.decision_function(reported.features))),
+        "accuracy": float(correct.mean()),
+        "balanced_accuracy": float((correct[truth].mean() + correct[~truth].mean()) / 2),
+        "auc": float(roc_auc_score(truth, classifier.decision_function(reported.features))),
         **{name: estimate.value for name, estimate in leaks.items() if estimate},
         "majority": float(max(truth.mean(), 1 - truth.mean())),
         "demographic_parity": float(
-            demographic_parity_difference(truth, said, sensitive_features=groups)
+            demographic_parity_difference(truth, predicted, sensitive_features=groups)
         ),
-        "equalized_odds": float(equalized_odds_difference(truth, said, sensitive_features=groups)),
+        "equalized_odds": float(
+            equalized_odds_difference(truth, predicted, sensitive_features=groups)
+        ),
     }
 
 
-def as_they_are(data: Splits) -> list[Any]:
-    """The inputs."""
+def raw(data: Splits) -> list[Any]:
+    """Return the inputs."""
     return [data.train.inputs, data.validation.inputs, data.reported.inputs]
 
 
 def decorrelated(data: Splits, alpha: float) -> list[Any]:
-    """The inputs through fairlearn's CorrelationRemover, which needs everybody's age, new
-    people's too.
-    """
+    """Apply fairlearn's CorrelationRemover, which needs the age at prediction time too."""
     parts = [
         part.inputs.assign(age=part.age) for part in (data.train, data.validation, data.reported)
     ]
@@ -246,12 +231,12 @@ def decorrelated(data: Splits, alpha: float) -> list[Any]:
 def encoder(
     method: Method, width: int, plan: Plan, seed: int, choice: dict[str, Any]
 ) -> cclk.ConditionalEncoder:
-    """Our encoder, or the same without a condition."""
-    way: dict[str, Any] = (
+    """Return the fair encoder, or the same without a condition."""
+    options: dict[str, Any] = (
         {"method": "fair", "sampler": "local"} if method == "fair" else {"method": "infonce"}
     )
     return cclk.ConditionalEncoder(
-        **way,
+        **options,
         **choice,
         encoder_options={"hidden": [2 * width, width]},
         weight_decay=0.1,
@@ -261,27 +246,23 @@ def encoder(
 
 
 def encoded(data: Splits, fitted: cclk.ConditionalEncoder) -> list[Any]:
-    """The inputs through an encoder, fitted on the training rows. Ages are told to it only
-    there, and only if it is to ignore them.
+    """Fit an encoder on the training rows, and transform all of them.
+
+    Only the fair encoder uses the age, and only for fitting.
     """
-    fitted.fit(
-        data.train.inputs, sensitive_features=data.train.age if fitted.method == "fair" else None
-    )
-    return [fitted.transform(inputs) for inputs in as_they_are(data)]
+    age = data.train.age if fitted.method == "fair" else None
+    fitted.fit(data.train.inputs, sensitive_features=age)
+    return [fitted.transform(inputs) for inputs in raw(data)]
 
 
-def balance(found: dict[str, float], inputs: dict[str, float]) -> float:
-    """What settings are chosen by: the share that is kept of what the inputs tell of income,
-    less the share kept of the age.
-    """
-    income = (found["accuracy"] - found["majority"]) / (inputs["accuracy"] - inputs["majority"])
-    return income - found["nonlinear_r2"] / inputs["nonlinear_r2"]
+def balance(scores: dict[str, float], inputs: dict[str, float]) -> float:
+    """The selection criterion: accuracy minus age R^2, both relative to those of the inputs."""
+    gain = (scores["accuracy"] - scores["majority"]) / (inputs["accuracy"] - inputs["majority"])
+    return gain - scores["nonlinear_r2"] / inputs["nonlinear_r2"]
 
 
 def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
-    """Every choice of both encoders and how it did on training rows held out; the test rows are
-    not looked at.
-    """
+    """Try every choice of both encoders on held-out training rows; test rows are not used."""
     rows: list[dict[str, Any]] = [
         {"method": method, "choice": choice, "balance": [], "runs": []}
         for method in METHODS
@@ -289,13 +270,13 @@ def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
     ]
     for seed in plan.choice_seeds:
         data = splits(train, None, seed)
-        inputs = measure(as_they_are(data), data, seed)
+        inputs = measure(raw(data), data, seed)
         for row in rows:
             fitted = encoder(row["method"], plan.choice_width, plan, seed, row["choice"])
-            found = measure(encoded(data, fitted), data, seed)
-            row["runs"].append({"seed": seed} | found)
-            row["balance"].append(balance(found, inputs))
-            _say(f"choice {row['choice']} of {row['method']}, seed {seed}", found)
+            scores = measure(encoded(data, fitted), data, seed)
+            row["runs"].append({"seed": seed} | scores)
+            row["balance"].append(balance(scores, inputs))
+            _print(f"choice {row['choice']} of {row['method']}, seed {seed}", scores)
     for method in METHODS:
         best = max(
             (row for row in rows if row["method"] == method),
@@ -308,10 +289,10 @@ def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
 
 
 def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, Any]:
-    """Choose, then measure everything on the test rows."""
+    """Select settings, then measure everything on the test rows."""
     started = time.perf_counter()
     choices = choose(train, plan)
-    chosen = {row["method"]: row["choice"] for row in choices if row["chosen"]}
+    selected = {row["method"]: row["choice"] for row in choices if row["chosen"]}
     rows: list[dict[str, Any]] = [{"method": "inputs", "knob": None, "runs": []}]
     rows += [{"method": "CorrelationRemover", "knob": alpha, "runs": []} for alpha in plan.alphas]
     rows += [
@@ -322,17 +303,17 @@ def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, An
         for row in rows:
             before = time.perf_counter()
             if row["method"] == "inputs":
-                features = as_they_are(data)
+                features = raw(data)
             elif row["method"] == "CorrelationRemover":
                 features = decorrelated(data, row["knob"])
             else:
-                features = encoded(
-                    data, encoder(row["method"], row["knob"], plan, seed, chosen[row["method"]])
-                )
+                choice = selected[row["method"]]
+                fitted = encoder(row["method"], row["knob"], plan, seed, choice)
+                features = encoded(data, fitted)
             fit_seconds = round(time.perf_counter() - before, 1)
-            found = measure(features, data, seed)
-            row["runs"].append({"seed": seed, "fit_seconds": fit_seconds} | found)
-            _say(f"{row['method']} {row['knob'] or ''}, seed {seed}", found)
+            scores = measure(features, data, seed)
+            row["runs"].append({"seed": seed, "fit_seconds": fit_seconds} | scores)
+            _print(f"{row['method']} {row['knob'] or ''}, seed {seed}", scores)
     return {
         "version": cclk.__version__,
         "torch": torch.__version__,
@@ -345,12 +326,12 @@ def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, An
     }
 
 
-def _say(what: str, found: dict[str, float]) -> None:
-    shown = (
-        f"accuracy {found['accuracy']:.3f}  age R^2 linear {found['linear_r2']:.3f}, non-linear"
-        f" {found['nonlinear_r2']:.3f}"
+def _print(run: str, scores: dict[str, float]) -> None:
+    print(
+        f"{run:<70} accuracy {scores['accuracy']:.3f}  age R^2 linear {scores['linear_r2']:.3f},"
+        f" nonlinear {scores['nonlinear_r2']:.3f}  parity {scores['demographic_parity']:.3f}",
+        flush=True,
     )
-    print(f"{what:<70} {shown}  parity {found['demographic_parity']:.3f}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -362,19 +343,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         type=Path,
         help="has tabular/adult.data and adult.test (default: CCLK_DATA, else ~/.cache/cclk)",
     )
+    parser.add_argument("--sample", action="store_true", help="use the small sample and few steps")
     parser.add_argument(
-        "--sample", action="store_true", help="the small sample that comes along, and few steps"
-    )
-    parser.add_argument(
-        "--seeds", type=int, default=5, help="seeds (default: %(default)s; with --sample 1)"
+        "--seeds",
+        type=int,
+        default=5,
+        help="seeds (default: %(default)s; with --sample 1)",
     )
     parser.add_argument("--json", type=Path, help="write the results to this file")
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    options = parser.parse_args(given)
-    if options.json and not options.json.resolve().parent.is_dir():
-        parser.error(
-            f"there is no folder {options.json.resolve().parent} for --json: make it"
-        )  # before the work, not after
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser.parse_args(typed)
+    if options.json and not options.json.resolve().parent.is_dir():  # before hours of training
+        parser.error(f"there is no folder {options.json.resolve().parent} for --json: create it")
     try:
         train, test = read_sample() if options.sample else read(options.data_dir)
     except ValueError as error:
@@ -383,8 +363,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         train, test, QUICK if options.sample else Plan(seeds=tuple(range(options.seeds)))
     )
     if options.json:
-        command = " ".join(["python -m examples.adult", *given])
-        replace_text(options.json, json.dumps({"command": command} | result, indent=1) + "\n")
+        command = " ".join(["python -m examples.adult", *typed])
+        text = json.dumps({"command": command} | result, indent=1) + "\n"
+        options.json.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

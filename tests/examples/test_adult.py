@@ -1,4 +1,4 @@
-"""The example on Adult: the whole of it at small size, what its encoders get to see, and its page."""
+"""The example on Adult at small size: what its encoders get to see, and its page."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cclk.augment.images import Images
 from cclk.datasets import load
 from cclk.training.run_folder import RunFolder
 from examples import rotated_fashion
-from examples.rotated_fashion import ANGLE, CHOICES, COLUMNS, main, make_images, turned
+from examples.rotated_fashion import ANGLE, CHOICES, COLUMNS, main, make_images, rotated
 
 ROOT = Path(rotated_fashion.__file__).parents[1]
 SAMPLE = ROOT / "examples" / "data" / "fashion-sample.npz"
@@ -56,7 +56,7 @@ def test_images_and_table_are_what_a_user_has(tmp_path: Path) -> None:
 def test_no_corner_is_lost() -> None:
     full = np.pad(np.full((28, 28), 255, np.uint8), 2)
     for angle in (0.0, 45.0, -60.0):
-        assert int(np.asarray(turned(full, angle)).sum()) == pytest.approx(28 * 28 * 255, rel=0.03)
+        assert int(np.asarray(rotated(full, angle)).sum()) == pytest.approx(28 * 28 * 255, rel=0.03)
 
 
 def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

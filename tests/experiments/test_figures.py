@@ -1,4 +1,4 @@
-"""Images of results: each kind is drawn, the same each time, and the frontier is what nobody beats."""
+"""Figures of results: each kind is drawn, the same each time, with the Pareto front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep: knobs from text, settings that come back as they were, and a small one from end to end."""
+"""A sweep: knobs from text, settings that round-trip, and a small one from end to end."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Browser:
         return answer["result"].get("value")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command of the protocol and its answer; events that come before the answer are noted."""
+        """One command of the protocol and its answer; events before the answer are noted."""
         self._count += 1
         message = {"id": self._count, "method": method, "params": parameters} | (
             {"sessionId": self._session} if self._session else {}

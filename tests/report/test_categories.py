@@ -20,7 +20,8 @@ def table(tmp_path: Path) -> Path:
     for row in range(60):
         site = "" if row % 20 == 7 else SITES[row % 3]
         lines.append(
-            f"p{row},{row + 0.5},{site},{row % 2}.0,{('hat;bag', 'hat')[row % 2]},{row % 2},{row * 0.1}"
+            f"p{row},{row + 0.5},{site},{row % 2}.0,{('hat;bag', 'hat')[row % 2]},"
+            f"{row % 2},{row * 0.1}"
         )
     path = tmp_path / "people.csv"
     path.write_text("\n".join(lines))
