@@ -61,7 +61,7 @@ def table(path: Path = RESULT) -> str:
         points = {name: (mean[f"{probe}_r2"], mean["accuracy"]) for name, mean in means.items()}
         optimal[probe] = "; ".join(pareto_optimal(points))
     base, seeds = means[NAMES["inputs"]], len(result["rows"][0]["runs"])
-    selected = {row["method"]: row["choice"] for row in result["choices"] if row["chosen"]}
+    selected = {row["method"]: row["choice"] for row in result["choices"] if row["selected"]}
     choices = "; ".join(
         f"{method} " + ", ".join(f"{key} {value:g}" for key, value in choice.items())
         for method, choice in selected.items()

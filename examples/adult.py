@@ -284,7 +284,7 @@ def choose(train: pd.DataFrame, plan: Plan) -> list[dict[str, Any]]:
         )
         for row in rows:
             if row["method"] == method:
-                row["chosen"] = row is best
+                row["selected"] = row is best
     return rows
 
 
@@ -292,7 +292,7 @@ def compare(train: pd.DataFrame, test: pd.DataFrame, plan: Plan) -> dict[str, An
     """Select settings, then measure everything on the test rows."""
     started = time.perf_counter()
     choices = choose(train, plan)
-    selected = {row["method"]: row["choice"] for row in choices if row["chosen"]}
+    selected = {row["method"]: row["choice"] for row in choices if row["selected"]}
     rows: list[dict[str, Any]] = [{"method": "inputs", "knob": None, "runs": []}]
     rows += [{"method": "CorrelationRemover", "knob": alpha, "runs": []} for alpha in plan.alphas]
     rows += [

@@ -212,8 +212,8 @@ def test_results_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fare"], "cclk: there is no experiment 'fare': choose all, weaksup,"),
-        (["fair", "fare"], "cclk: there is no experiment 'fare'"),
+        (["fare"], "cclk: unknown experiment 'fare': choose all, weaksup,"),
+        (["fair", "fare"], "cclk: unknown experiment 'fare'"),
         (["fair", "--size", "large"], "cclk: "),
         (["fair", "--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),
         (["fair", "--workers", "-1"], "cclk: --workers is -1: it must be at least 1"),

@@ -45,7 +45,7 @@ def test_the_whole_example(result: Path) -> None:
         assert [row["choice"] for row in choices] == adult.QUICK.choices()
         assert [
             row["balance"] == max(other["balance"] for other in choices) for row in choices
-        ] == [row["chosen"] for row in choices]
+        ] == [row["selected"] for row in choices]
 
 
 def test_the_table_and_the_image(result: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def cell(
     curves: Sequence[tuple[CurvePoint, ...]] = (),
     **others: Any,
 ) -> CellResult:
-    """A cell with a run for each of the measures; others: x, paper, choices, chosen."""
+    """A cell with a run for each of the measures; others: x, paper, choices, selected."""
     runs = tuple(
         run(seed, *one)
         for seed, one in enumerate(

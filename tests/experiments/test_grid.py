@@ -122,7 +122,7 @@ def test_the_file_of_a_real_grid(real: tuple[Path, ExperimentResult]) -> None:
         second["row"],
         second["paper"],
         second["choices"],
-        second["chosen"],
+        second["selected"],
         second["tuning"],
     ) == ("Fair", {}, [], None, [])
     for cell, method in ((first, "infonce"), (second, "fair-cclk")):
@@ -338,7 +338,7 @@ def test_choices_are_made_on_validation_and_then_hold(tmp_path: Path) -> None:
         assert "lr" not in final["plain, digits", seed].settings
 
     leader, follower, elsewhere, plain = found.cells
-    assert [cell.chosen for cell in found.cells] == [1, None, 0, None]
+    assert [cell.selected for cell in found.cells] == [1, None, 0, None]
     assert leader.choices == CHOICES
     assert [(run.choice, run.split) for run in leader.tuning] == [
         (0, "validation"),
@@ -376,7 +376,7 @@ def test_a_single_choice_is_no_choice(tmp_path: Path) -> None:
     assert [(job.choice, job.split, job.settings["lr"]) for job in pool.ran] == [
         (None, "test", 0.7)
     ] * 4
-    assert (found.cells[0].chosen, found.cells[0].tuning) == (0, ())
+    assert (found.cells[0].selected, found.cells[0].tuning) == (0, ())
     assert [len(cell.runs) for cell in found.cells] == [2, 2]
 
 
@@ -388,7 +388,7 @@ def test_only_a_follower_is_tuned_like_its_leader_all_the_same(tmp_path: Path) -
     assert [job.title for job in pool.ran if job.choice is None] == ["follower, digits"] * 2
     assert [job.settings["lr"] for job in pool.ran] == [0.1, 0.2, 0.3, 0.2, 0.2]
     assert [len(cell.runs) for cell in found.cells] == [0, 2, 0, 0]
-    assert [cell.chosen for cell in found.cells] == [1, None, None, None]
+    assert [cell.selected for cell in found.cells] == [1, None, None, None]
 
 
 def test_nothing_is_told_of_a_cell_whose_choice_is_still_open(tmp_path: Path) -> None:

@@ -262,15 +262,15 @@ def test_choices_are_told() -> None:
     choices = ({"lr": 3e-4, "temperature": 0.05}, {"lr": 0.001, "temperature": 0.2})
     text = markdown(
         result(
-            cell("Fair", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices, chosen=0),
+            cell("Fair", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices, selected=0),
             cell(
                 "Clusters",
                 "ours",
                 {"accuracy": 0.5, "knn": 0.5},
                 choices=({"clusters": 5}, {"clusters": 1000}),
-                chosen=1,
+                selected=1,
             ),
-            cell("Single", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices[:1], chosen=0),
+            cell("Single", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices[:1], selected=0),
             cell("Open", "ours", choices=choices),
             cell("Plain", "ours"),
         )

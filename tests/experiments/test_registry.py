@@ -126,7 +126,7 @@ def test_the_names() -> None:
         assert found.title
         assert found.source
     with pytest.raises(
-        ValueError, match=r"^there is no experiment 'fare': choose all, weaksup, .*weights$"
+        ValueError, match=r"^unknown experiment 'fare': choose all, weaksup, .*weights$"
     ):
         experiment("fare")
 

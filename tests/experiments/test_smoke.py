@@ -62,14 +62,14 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
             assert len(cell["tuning"]) == (
                 len(cell["choices"]) if len(cell["choices"]) > 1 else 0
             ), "each choice was tried"
-            assert (cell["chosen"] is not None) == bool(cell["choices"])
+            assert (cell["selected"] is not None) == bool(cell["choices"])
             for run in [*cell["tuning"], *cell["runs"]]:
                 assert set(plan.measures) <= set(run["measures"])
                 assert all(math.isfinite(value) for value in run["measures"].values())
                 assert 0 < run["measures"]["accuracy"] <= 1
             if plan.watch:
                 assert all(run["curve"] for run in cell["runs"])
-            chosen = cell["choices"][cell["chosen"]] if cell["choices"] else {}
+            chosen = cell["choices"][cell["selected"]] if cell["choices"] else {}
             settings = load(overrides={**content["common"], **cell["settings"], **chosen})
             ran |= {
                 ("method", settings.method),

@@ -90,4 +90,4 @@ def _array(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
             values = values.double()  # numpy has no bfloat16
         values = values.numpy()
     array = np.ascontiguousarray(values, dtype=dtype)
-    return array if array.flags.writeable else array.copy()  # torch warns about read-only arrays
+    return array if array.flags.writeable else array.copy()  # torch warns if it is read-only

@@ -117,7 +117,7 @@ class FeatureScores:
 
     accuracy: Accuracy = Accuracy()
     leakage: Mapping[str, Leakage] = field(default_factory=dict)
-    """Column of the condition -> its leakage; empty if there is no condition."""
+    """Column of the condition -> its leakage; empty without a condition."""
     how: Mapping[str, Detail] = field(default_factory=dict)
     """Sizes of the splits, seed, number of resamples, and the selected regularization."""
 
@@ -190,8 +190,8 @@ class Evaluation:
 
         Args:
             tree: the parsed JSON.
-            condition: name of a single condition column, which the file does not contain; "" if
-                there is no condition.
+            condition: name of a single condition column, which the file does not contain; ""
+                without a condition.
 
         Raises:
             ValueError: naming the field that is missing or of another type.

@@ -176,12 +176,12 @@ class _Grid:
 
     def _cell_result(self, cell: Cell) -> CellResult:
         source = self._tuned(cell)
-        ready = not source.choices or self._chosen(source) is not None
+        ready = not source.choices or self._selected(source) is not None
         tuning = [job for job in self._choices(cell) if self._finished(job)]
         seeds = [job for job in self._seeds(cell, self.shown) if ready and self._finished(job)]
         return CellResult(
             **vars(cell),
-            chosen=self._chosen(cell),
+            selected=self._selected(cell),
             tuning=tuple(replace(self.runs[job.key], choice=job.choice) for job in tuning),
             runs=tuple(replace(self.runs[job.key], choice=None) for job in seeds),
         )
@@ -203,7 +203,7 @@ class _Grid:
                     data=plan.data,
                 )
 
-    def _chosen(self, cell: Cell) -> int | None:
+    def _selected(self, cell: Cell) -> int | None:
         """Return the index of the best choice, the first of equals; None until all were tried."""
         if len(cell.choices) == 1:
             return 0
@@ -223,8 +223,8 @@ class _Grid:
 
     def _seeds(self, cell: Cell, seeds: int) -> Iterator[Job]:
         plan, source = self.plan, self._tuned(cell)
-        chosen = self._chosen(source)
-        best = source.choices[chosen] if chosen is not None else {}
+        selected = self._selected(source)
+        best = source.choices[selected] if selected is not None else {}
         # Rows held out for selection are trained on in the end, unless they are still evaluated on.
         full = plan.train_on_holdout and plan.split == "test" and not plan.watch
         holdout = {"holdout": 0} if full else {}

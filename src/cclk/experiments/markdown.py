@@ -178,10 +178,10 @@ def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> 
 def _choices(result: ExperimentResult) -> list[str]:
     """The settings that were selected on the validation split, and from how many."""
     selected = [
-        f"- {cell.row}, {cell.column}: {_settings(cell.choices[cell.chosen])}, of"
+        f"- {cell.row}, {cell.column}: {_settings(cell.choices[cell.selected])}, of"
         f" {len(cell.choices)}"
         for cell in result.cells
-        if len(cell.choices) > 1 and cell.chosen is not None
+        if len(cell.choices) > 1 and cell.selected is not None
     ]
     return ["Selected on the validation split:", "", *selected, ""] if selected else []
 

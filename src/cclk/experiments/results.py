@@ -55,7 +55,7 @@ class CellResult:
     settings: Overrides
     paper: Published = field(default_factory=dict)
     choices: tuple[Overrides, ...] = ()
-    chosen: int | None = None
+    selected: int | None = None
     """Index of the choice that was best on the validation split."""
     tuned_like: str = ""
     tuning: tuple[RunResult, ...] = ()
@@ -125,7 +125,7 @@ _FORMAT = TypeAdapter(ExperimentResult)
 
 
 def _without_none(fields: list[tuple[str, Any]]) -> dict[str, object]:
-    return {name: value for name, value in fields if value is not None or name == "chosen"}
+    return {name: value for name, value in fields if value is not None or name == "selected"}
 
 
 def path_of(folder: Path, name: str, size: Size) -> Path:

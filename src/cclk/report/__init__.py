@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page about one or several runs."""
+"""The report: one self-contained HTML page on one or several runs."""
 
 from cclk.report.categories import category_names
 from cclk.report.headline import summarize

@@ -54,7 +54,7 @@ def group_by_settings(runs: Sequence[RunView]) -> list[Group]:
         seed = flat.pop("seed", None)
         # Runs with unknown settings may differ in anything.
         same: Hashable = frozenset(flat.items()) if run.settings else number
-        # A second run with the same seed is not evidence about other seeds.
+        # A second run with the same seed is not evidence for other seeds.
         groups.setdefault((same, repeats[same, seed]), []).append(run)
         repeats[same, seed] += 1
     names = [_common_name(group) for group in groups.values()]

@@ -16,7 +16,7 @@ from cclk.report.groups import data_of, enumerated
 from cclk.report.view import Array, Embedding, KernelFigure, RunView, category, hex_colors, is_color
 
 Spec = dict[str, Any]
-"""A part of a plotly specification, which has no types of its own."""
+"""A part of a plotly specification, which is untyped."""
 Figure = Spec
 
 # Readable on white and on near-black.

@@ -18,9 +18,7 @@ EXPERIMENTS = (
 def experiment(name: str) -> Experiment:
     """Return an experiment by its name."""
     if name not in EXPERIMENTS:
-        raise SettingsError(
-            f"there is no experiment {name!r}: choose all, {', '.join(EXPERIMENTS)}"
-        )
+        raise SettingsError(f"unknown experiment {name!r}: choose all, {', '.join(EXPERIMENTS)}")
     module = "weights_figure" if name == "weights" else name.replace("-", "_")
     named: Experiment = importlib.import_module(f"{__name__}.{module}").EXPERIMENT
     return named
