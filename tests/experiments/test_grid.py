@@ -668,8 +668,8 @@ def test_ctrl_c_on_the_command(
     assert (process.returncode, output) == (130, "")
     assert (
         told
-        == "cclk: stopped; finished runs are kept and the others are saved: the same command goes"
-        " on\n"
+        == "cclk: stopped; finished runs are kept and the others are saved: run the same command to"
+        " resume\n"
     )
     assert not [path for path in tmp_path.rglob("*") if "draft" in path.name]
     before = {}
