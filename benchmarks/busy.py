@@ -20,8 +20,7 @@ from pathlib import Path
 
 import torch
 
-import cclk
-from cclk.files import replace_text
+from benchmarks.common import write_result
 
 LOOPS = 2
 _SPINNING = "import torch; from cclk.cli.main import main; import sys; sys.exit(main())"
@@ -93,16 +92,8 @@ def main() -> None:
         print(json.dumps(rows[-1]), flush=True)
     quiet, loaded = (row["images_per_second"]["cclk"] for row in rows)  # type: ignore[index]
     print(f"beside {LOOPS} busy loops: {loaded / quiet:.2f} of the quiet speed")
-    if options.json:
-        result = {
-            "command": " ".join(["python -m benchmarks.busy", *sys.argv[1:]]),
-            "version": cclk.__version__,
-            "torch": torch.__version__,
-            "cores": os.cpu_count(),
-            "busy_to_quiet": round(loaded / quiet, 3),
-            "rows": rows,
-        }
-        replace_text(options.json, json.dumps(result, indent=1) + "\n")
+    result = {"busy_to_quiet": round(loaded / quiet, 3), "rows": rows}
+    write_result(options.json, "busy", result)
 
 
 if __name__ == "__main__":

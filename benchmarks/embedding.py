@@ -18,7 +18,6 @@ import torch
 from sklearn.manifold import TSNE  # type: ignore[import-untyped]
 
 import cclk
-from cclk.cli.main import main as run_command
 from cclk.datasets import load
 
 PRESETS = ("digits-infonce", "digits-fair")
@@ -27,11 +26,10 @@ PRESETS = ("digits-infonce", "digits-fair")
 def embed(preset: str, seed: int, x: torch.Tensor) -> list[list[float]]:
     """Train a preset and project its features of samples to (n, 2), each axis standardized."""
     with tempfile.TemporaryDirectory() as folder:
-        run = str(Path(folder, preset))
-        command = f"train --preset {preset} --seed {seed} --threads 1 --quiet".split()
-        if code := run_command([*command, "--out", run]):
-            sys.exit(code)
-        features = cclk.load(run)(x).numpy()
+        run = cclk.train(
+            preset=preset, seed=seed, overrides={"threads": 1}, out=Path(folder, preset), quiet=True
+        )
+        features = run.encoder(x).numpy()
     points = TSNE(random_state=seed, init="pca").fit_transform(features)
     standardized = (points - points.mean(axis=0)) / points.std(axis=0)
     return [[round(float(value), 3) for value in point] for point in standardized]

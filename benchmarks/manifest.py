@@ -22,8 +22,9 @@ import torch
 
 from benchmarks.common import best_seconds, write_result
 from cclk import datasets
-from cclk.training import engine
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
+from cclk.training.trainer import Trainer
 
 IMAGES, BATCH, SIZE, BURST = 500, 256, 32, 10
 MIB = 1 << 20
@@ -76,15 +77,11 @@ def settings_of(table: Path, steps: int) -> Settings:
 def memory(folder: Path, table: Path, steps: int) -> dict[str, float]:
     """Return the peak memory of an idle process and of one that trains, in MiB."""
     idle = _child("import torch")
-    trains = (
-        "import benchmarks.manifest as m; from pathlib import Path; from cclk.training import"
-        " engine\n"
+    training = _child(
+        "import cclk, benchmarks.manifest as m; from pathlib import Path\n"
+        f"settings = m.settings_of(Path({str(table)!r}), {steps})\n"
+        f"cclk.train(settings=settings, out={str(folder / 'run')!r}, quiet=True)"
     )
-    trains += (
-        f"engine.train(m.settings_of(Path({str(table)!r}), {steps}), Path({str(folder / 'run')!r}),"
-        " quiet=True)"
-    )
-    training = _child(trains)
     return {
         "idle_mib": round(idle / MIB),
         "training_mib": round(training / MIB),
@@ -105,21 +102,19 @@ def _child(code: str) -> int:
 
 def speed(folder: Path, table: Path, unseen: Path, rounds: int, burst: int) -> dict[str, float]:
     """Return milliseconds per step in memory, and the ratios of the others to it."""
-    streamed = engine.Training(settings_of(table, 10**6), folder / "streamed", quiet=True)
-    dataset = streamed.dataset
+    settings, other = settings_of(table, 10**6), settings_of(unseen, 10**6)
+    dataset = load_dataset(settings)
     distinct = dataset.train.x[torch.arange(4 * BATCH)]
     repeated = distinct[torch.arange(len(dataset.train)) % len(distinct)]
     in_memory = replace(dataset, train=replace(dataset.train, x=repeated))
     runs = {
-        "in_memory": engine.Training(
-            streamed.settings, folder / "held", quiet=True, dataset=in_memory
-        ),
-        "streamed": streamed,
-        "decoding": engine.Training(settings_of(unseen, 10**6), folder / "unseen", quiet=True),
+        "in_memory": Trainer(settings, in_memory),
+        "streamed": Trainer(settings, dataset),
+        "decoding": Trainer(other, load_dataset(other)),
     }
     best = best_seconds({name: run.step for name, run in runs.items()}, rounds, burst)
     for run in runs.values():
-        run.loader.close()
+        run.close()
     return {
         "in_memory_milliseconds": round(best["in_memory"] * 1e3, 2),
         "streamed_to_in_memory": round(best["streamed"] / best["in_memory"], 3),

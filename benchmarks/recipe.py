@@ -15,11 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cclk
 from benchmarks.common import write_result
 from cclk.evaluation import Samples, evaluate
-from cclk.training import engine
-from cclk.training.run import Run
-from cclk.training.settings import load
 
 SGD: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 3e-3, "warmup": 20}
 """The best optimizer on ColorMNIST, with the warmup of a small dataset."""
@@ -48,12 +46,12 @@ def cells(seeds: int) -> Iterator[tuple[str, dict[str, Any], list[int]]]:
             yield method, choice, list(range(seeds))
 
 
-def measure(run: Run) -> tuple[float, float]:
+def measure(run: cclk.Run) -> tuple[float, float]:
     """Return digit accuracy and linear color R^2 of the encoder on the validation split."""
     train, validation = run.dataset.train, run.dataset.validation
     empty = validation.subset(validation.y[:0])  # probes are tuned on a part of train
     splits = [
-        Samples(run.embed(split)[0], split.y, split.condition)
+        Samples(run.embed_split(split)[0], split.y, split.condition)
         for split in (train, empty, validation)
     ]
     scores = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
@@ -83,12 +81,15 @@ def main() -> None:
                 continue
             results = []
             for seed in seeds:
-                settings = load(
-                    preset="digits-infonce", overrides=choice | {"method": method, "seed": seed}
+                run = cclk.train(
+                    preset="digits-infonce",
+                    method=method,
+                    seed=seed,
+                    overrides=choice,
+                    out=Path(folder, f"{number}-{seed}"),
+                    quiet=True,
                 )
-                results.append(
-                    measure(engine.train(settings, Path(folder, f"{number}-{seed}"), quiet=True))
-                )
+                results.append(measure(run))
             accuracy, leak = zip(*results, strict=True)
             rows.append(
                 {

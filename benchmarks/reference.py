@@ -15,7 +15,6 @@ from rich.console import Console
 import cclk
 from cclk import kernels, losses
 from cclk.cli.main import COMMANDS, build_app
-from cclk.files import replace_text
 from cclk.training.settings import choices, setting_fields
 from cclk.training.trained import TrainedEncoder
 
@@ -161,7 +160,7 @@ def _block(text: str) -> str:
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
-        replace_text(FOLDER / name, text)
+        (FOLDER / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

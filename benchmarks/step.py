@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from pathlib import Path
 
 import torch
 
 from benchmarks.common import best_seconds, write_result
-from cclk.training.engine import Training
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import load
+from cclk.training.trainer import Trainer
 
 BATCH = 256
 
@@ -30,20 +30,20 @@ def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, ob
         "dataset": "colormnist",
         "holdout": "0",
     }
-    with tempfile.TemporaryDirectory() as folder:
-        infonce, fair = (
-            Training(load(preset=preset, overrides=common), Path(folder), quiet=True)
-            for preset in ("colormnist-infonce", "colormnist-fair")
-        )
-        network = infonce.network
-        images = torch.rand(2 * BATCH, 3, 32, 32)
+    settings = [
+        load(preset=preset, overrides=common)
+        for preset in ("colormnist-infonce", "colormnist-fair")
+    ]
+    infonce, fair = (Trainer(one, load_dataset(one)) for one in settings)
+    network = infonce.network
+    images = torch.rand(2 * BATCH, 3, 32, 32)
 
-        def bare(step: int) -> None:
-            network.zero_grad()
-            network(images).square().mean().backward()
+    def bare(step: int) -> None:
+        network.zero_grad()
+        network(images).square().mean().backward()
 
-        steps = {"bare": bare, "infonce": infonce.step, "fair": fair.step}
-        best = best_seconds(steps, rounds, burst)
+    steps = {"bare": bare, "infonce": infonce.step, "fair": fair.step}
+    best = best_seconds(steps, rounds, burst)
     return {
         "encoder": encoder,
         "encoder_options": options,

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import torch
 from fairlearn.metrics import demographic_parity_difference, equalized_odds_difference  # type: ignore[import-untyped]
 from fairlearn.preprocessing import CorrelationRemover  # type: ignore[import-untyped]

@@ -24,22 +24,21 @@ import numpy.typing as npt
 from PIL import Image
 
 import cclk
-from cclk.cli.main import main as run_cclk
 from cclk.data.dataset import Dataset
 from cclk.data.randomness import generator
 from cclk.data.splits import stratified_order
 from cclk.datasets import load
 from cclk.errors import DataError
-from cclk.evaluation import Evaluation, read_evaluation
+from cclk.evaluation import Evaluation
 from cclk.experiments.measure import measure
 from cclk.experiments.plan import score
-from cclk.training.run import Run
 
 ANGLE = 60.0
 """Degrees: angles are uniform in -ANGLE to ANGLE."""
 COLUMNS = (
     "--image", "path", "--gray", "--condition", "angle", "--label", "garment", "--split", "split",
 )  # fmt: skip
+"""The options of `cclk train` that read the table."""
 Choice = dict[str, str]
 _SHARED: list[Choice] = [
     {"lr": "3e-3", "temperature": "0.2", "head": "linear-bn"},
@@ -100,13 +99,25 @@ def rotated(image: npt.NDArray[np.uint8], angle: float) -> Image.Image:
     return Image.fromarray(np.pad(inner, margin)).rotate(angle, resample=Image.Resampling.BILINEAR)
 
 
-def train(table: Path, method: str, choice: Choice, budget: Choice, seed: int, folder: Path) -> Run:
-    """Run `cclk train`, unless the run exists and has the same budget."""
-    options = [part for name, value in (choice | budget).items() for part in (f"--{name}", value)]
+def train(
+    table: Path, method: str, choice: Choice, budget: Choice, seed: int, folder: Path
+) -> cclk.Run:
+    """Train, unless the run exists and has the same budget."""
     if not (folder / "encoder.safetensors").exists():
-        data = ["--data", str(table), *COLUMNS, "--method", method]
-        _cclk("train", *data, *options, "--seed", str(seed), "--out", str(folder), "--quiet")
-    run = Run(folder)
+        cclk.train(
+            table,
+            image="path",
+            gray=True,
+            condition="angle",
+            label="garment",
+            split="split",
+            method=method,
+            seed=seed,
+            overrides=choice | budget,
+            out=folder,
+            quiet=True,
+        )
+    run = cclk.Run(folder)
     trained = {"steps": run.settings.train.steps, "batch-size": run.settings.train.batch_size}
     for name, value in trained.items():
         if str(value) != budget[name]:
@@ -117,18 +128,14 @@ def train(table: Path, method: str, choice: Choice, budget: Choice, seed: int, f
     return run
 
 
-def _cclk(*arguments: str) -> None:
-    code = run_cclk(list(arguments))
-    if code:
-        raise SystemExit(code)
-
-
 def choose(table: Path, method: str, budget: Choice, runs: Path) -> list[dict[str, Any]]:
     """Try every choice of a method on the validation split with one seed; the best comes first."""
     tried = []
     for number, choice in enumerate(CHOICES[method]):
         run = train(table, method, choice, budget, 0, runs / f"{method}-choice{number}-seed0")
-        scores = measure(run.dataset, run.embed, ("accuracy", "nonlinear_r2"), "validation", 0)
+        scores = measure(
+            run.dataset, run.embed_split, ("accuracy", "nonlinear_r2"), "validation", 0
+        )
         rounded = {name: round(value, 4) for name, value in scores.items()}
         tried.append({"number": number, "settings": choice, "validation": rounded})
         print(
@@ -148,10 +155,7 @@ def compare(table: Path, budget: Choice, seeds: int, runs: Path) -> dict[str, An
         for seed in range(seeds):
             folder = runs / f"{method}-choice{best['number']}-seed{seed}"
             run = train(table, method, best["settings"], budget, seed, folder)
-            _cclk("evaluate", str(run.folder), "--quiet")
-            evaluation = read_evaluation(run.folder)
-            assert evaluation is not None
-            evaluations.append(evaluation.to_json())
+            evaluations.append(run.evaluate(quiet=True).to_json())
         results = {"settings": best["settings"], "tried": tried, "evaluations": evaluations}
         methods[method] = results
     return methods

@@ -186,7 +186,7 @@ def test_a_checkpoint_without_its_queue_is_refused(vectors: Path, tmp_path: Path
     run = training.train(small(vectors, queue=0, steps=2), tmp_path / "run", quiet=True)
     path = run.folder / "settings.json"
     path.write_text(path.read_text().replace('"queue": 0', '"queue": 50'))
-    with pytest.raises(ValueError, match="belongs to another run: train.queue was 0 and is 50"):
+    with pytest.raises(ValueError, match=r"belongs to another run: train.queue was 0 and is 50"):
         training.resume(run.folder, quiet=True)
 
 

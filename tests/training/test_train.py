@@ -247,7 +247,7 @@ def test_a_watch_goes_on_with_the_run(vectors: Path, tmp_path: Path) -> None:
 def test_a_watch_is_told_what_is_wrong(vectors: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every is 0"):
         Callback(0, lambda embed: {})
-    with pytest.raises(ValueError, match="the callback measures .loss., which is logged already"):
+    with pytest.raises(ValueError, match=r"the callback measures .loss., which is logged already"):
         training.train(
             small(vectors),
             tmp_path / "run",
@@ -498,7 +498,7 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         path.write_bytes(path.read_bytes()[:200])
     with (
         pytest.warns(CclkWarning, match="is damaged"),
-        pytest.raises(RunError, match="all checkpoints of .*run are damaged: delete them"),
+        pytest.raises(RunError, match=r"all checkpoints of .*run are damaged: delete them"),
     ):
         training.resume(run.folder, quiet=True)
     (run.folder / "encoder.safetensors").write_bytes(b"nothing")

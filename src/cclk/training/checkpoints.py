@@ -145,7 +145,7 @@ def _digest(content: Any) -> str:
         if isinstance(node, Tensor):
             array = node.detach().cpu().contiguous()
             state.update(f"{array.dtype}{tuple(array.shape)}".encode())
-            state.update(array.flatten().view(torch.uint8).numpy())
+            state.update(array.flatten().view(torch.uint8).numpy().data)
         elif isinstance(node, Mapping):
             for name in sorted(node, key=repr):
                 state.update(repr(name).encode())
