@@ -1,5 +1,10 @@
-"""The losses of the paper, as modules; `cclk.functional` has the same as functions."""
+"""The losses of the paper, as modules; `cclk.functional` has the same as functions.
 
+`ConditionalLoss` is the base class for new conditional losses.
+"""
+
+from cclk.losses.autograd import TileLayout
+from cclk.losses.conditional import ConditionalLoss
 from cclk.losses.fair_cclk import FairCCLK
 from cclk.losses.fair_infonce import FairInfoNCE
 from cclk.losses.hardneg_cclk import HardNegCCLK
@@ -9,11 +14,13 @@ from cclk.losses.weaksup_cclk import WeaklySupCCLK
 from cclk.losses.weaksup_infonce import WeaklySupInfoNCE
 
 __all__ = [
+    "ConditionalLoss",
     "FairCCLK",
     "FairInfoNCE",
     "HardNegCCLK",
     "HardNegInfoNCE",
     "InfoNCE",
+    "TileLayout",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
 ]

@@ -1,26 +1,29 @@
-"""What the three CCL-K losses share: from kernel and condition to weights, and from weights to a
-loss.
+"""The base class of the conditional losses: from kernel and condition to weights, and from weights
+to a loss.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from itertools import cycle
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from cclk.condition import Condition, as_condition
 from cclk.eager import eager
-from cclk.errors import warn
+from cclk.errors import DataError, SettingsError, warn
 from cclk.kernels import RBF, Kernel
 from cclk.kernels.bandwidth import Scale
+from cclk.losses import release
+from cclk.losses.autograd import AutogradObjective, MakeObjective, TileLayout
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
-from cclk.losses.core import Layout, Objective, in_range
-from cclk.losses.objectives import Floor, NeighborWeights
+from cclk.losses.core import in_range
+from cclk.losses.objectives import NeighborWeights, WeightedNegatives, WeightedPositives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 from cclk.operator.diagnose import complaint
 from cclk.operator.solvers import Solver, check_ridge, check_solver
@@ -38,35 +41,25 @@ class Conditioning:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
-            raise ValueError(
+            raise SettingsError(
                 f"kernel is {self.kernel!r}: it must be a kernel from cclk.kernels, such as RBF()"
             )
         check_ridge(self.ridge), check_solver(self.solver), check_mode(self.weights)
 
-    @property
-    def as_released(self) -> bool:
-        """The authors' code sums over views instead of averaging, and leaves the positive in
-        every denominator.
-        """
-        return self.weights == "release"
-
 
 @dataclass(frozen=True)
 class Report:
-    """How the last call of a loss went."""
+    """Diagnostics of the last call of a loss."""
 
     solver: str
     reason: str
-    """Why this solver."""
+    """Why this solver was selected."""
     floored: Tensor
-    """The share of anchors whose estimate fell below the smallest possible value and was put
-    there, 0-d.
+    """The share of anchors whose estimate was below the smallest possible value and was raised to
+    it, 0-d; 0 for objectives without a floor.
     """
     complaint: str | None
-    """What is wrong with the kernel on this batch; only examined when asked for."""
-
-
-MakeObjective = Callable[[Layout, float, NeighborWeights, Floor], Objective]
+    """What is wrong with the kernel on this batch; only examined on the first call."""
 
 
 @eager
@@ -79,92 +72,73 @@ def conditional_contrast(
     options: Options,
     make: MakeObjective,
     *,
-    embeddings_condition: bool = False,
+    embedding_condition: bool = False,
     examine: bool = False,
     training: bool = True,
 ) -> tuple[Tensor, Report]:
-    """A conditional loss and its report.
+    """Compute a conditional loss and its report.
 
     Args:
-        embeddings_condition: Without a condition, use the detached embedding of the anchor's view.
-        examine: Also judge the weights of this batch.
-        training: Whether this is a training batch, on which an unfitted kernel may be fitted
-            without a further warning.
+        make: The objective.
+        embedding_condition: If the condition is None, use the detached embedding of the anchor.
+        examine: Also examine whether the kernel fits the batch.
+        training: Whether this is a training batch; if not, the warning about an unfitted kernel
+            mentions it.
     """
+    kernel = conditioning.kernel
     extra, extra_condition = split_support(support)
-    # Weights of both signs cancel, and what is left of them needs more digits than float32 has.
+    # Weights of both signs cancel, and their small sums need more digits than float32 has.
     batch = Batch(x, y, extra, options, precise=conditioning.weights == "paper")
     # At low temperatures a score can outweigh any weight, so that the smallest weights count and
     # need float64's range.
     dtype = batch.dtype if in_range(batch.dtype, options.scale) else torch.float64
-    own = condition is None and embeddings_condition
-    floor = _floor(conditioning, options)
-    weights, found, shares = None, None, []
+    if conditioning.weights == "release":
+        make = release.as_released(make)
+    conditions = [condition]
+    if condition is None and embedding_condition:
+        views = (x, y) if options.symmetric else (x,)
+        conditions = [{"embedding": view} for view in views]
+        if not isinstance(extra_condition, Mapping):
+            extra_condition = {"embedding": extra if extra_condition is None else extra_condition}
     with batch.without_autocast():
-        for direction in batch.directions():
-            if weights is None or own:
-                if own:
-                    anchors = {"embedding": y if direction.swapped else x}
-                    further = (
-                        extra_condition
-                        if isinstance(extra_condition, Mapping)
-                        else {"embedding": extra_condition}
-                    )
-                    table = joined_table(
-                        batch,
-                        anchors,
-                        extra,
-                        {"embedding": extra} if extra_condition is None else further,
-                    )
-                else:
-                    table = joined_table(batch, condition, extra, extra_condition)
-                conditioning.kernel.ensure_fitted(table, training=training)
-                weights = weigh(
-                    conditioning.kernel,
-                    table,
-                    conditioning.ridge,
-                    conditioning.solver,
-                    conditioning.weights,
-                    dtype,
-                )
-                if examine and found is None:
-                    found = complaint(conditioning.kernel, table, weights)
-            neighbors = NeighborWeights(
-                weights.rows, direction.layout, weights.counts_own, conditioning.as_released
+        directions = batch.directions()
+        tables = [joined_condition(batch, each, extra, extra_condition) for each in conditions]
+        for table in tables:
+            kernel.ensure_fitted(table, training=training)
+        weights = [
+            weigh(
+                kernel, table, conditioning.ridge, conditioning.solver, conditioning.weights, dtype
             )
-            shares.append(
-                batch.contrast(direction, make(direction.layout, options.scale, neighbors, floor))
-            )
-        assert weights is not None
-        return batch.reduce(shares), Report(weights.solver, weights.reason, floor.share(), found)
+            for table in tables
+        ]
+        objectives = [
+            make(layout, options.scale, NeighborWeights(each.rows, layout, each.counts_own))
+            for (_, _, layout), each in zip(directions, cycle(weights), strict=False)
+        ]
+        loss = batch.reduce(list(map(batch.contrast, directions, objectives)))
+        return loss, Report(
+            weights[0].solver,
+            weights[0].reason,
+            torch.stack([objective.floor.share() for objective in objectives]).mean(),
+            complaint(kernel, tables[0], weights[0]) if examine else None,
+        )
 
 
-def _floor(conditioning: Conditioning, options: Options) -> Floor:
-    """exp f is at least exp(-1/temperature), and so must be its mean; the authors' code only
-    keeps it above 1e-7.
-    """
-    return (
-        Floor(math.log(1e-7))
-        if conditioning.as_released
-        else Floor(-1 / options.scale, of_temperature=True)
-    )
-
-
-def joined_table(
+def joined_condition(
     batch: Batch, condition: object, extra: Tensor | None, extra_condition: object
 ) -> Condition:
     """The condition of the joined batch and its support."""
     table = as_condition(condition, device=batch.device)
     if len(table) != batch.local:
-        raise ValueError(
-            f"condition has {len(table)} rows but x has {batch.local}: every sample needs its own"
+        raise DataError(
+            f"condition has {len(table)} rows but x has {batch.local}: every sample needs one row"
         )
     table = batch.join_condition(table)
     if extra is None:
         return table
     more = as_condition(extra_condition, name="support[1]", device=batch.device)
     if len(more) != len(extra):
-        raise ValueError(
+        raise DataError(
             f"support[1] has {len(more)} rows but support[0] has {len(extra)}: each extra neighbor"
             " needs its condition"
         )
@@ -172,22 +146,62 @@ def joined_table(
 
 
 class ConditionalLoss(ContrastiveLoss):
-    """A loss with a kernel on the condition.
+    r"""Base class of losses that weight samples by the similarity of their conditions.
+
+    .. math:: L = \frac1b \sum_i \ell(S_i, w_i), \quad S_{ij} = \cos(x_i, y_j) /
+              \mathrm{temperature}, \quad w_{ij} = w(z_j, z_i)
+
+    A subclass defines the loss of each anchor, :math:`\ell`, by overriding `objective`. The base
+    class computes everything else: unit embeddings, the two directions, pairs within a view, the
+    support, gathering over processes, the kernel (fitted on the first batch if it has not been),
+    the weights, and the reduction. Gradients come from autograd, one tile of anchors at a time.
 
     Args:
-        kernel: How similar two values of the condition are. The default suits numbers; `Delta` is
-            for categories.
+        kernel: Similarity of two values of the condition. The default, `RBF(length_scale="auto")`,
+            is for numbers; `Delta` is for categories.
         ridge: Regularization of the operator W = (K + ridge I)^-1 K.
-        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`; `report.reason`
-            says what "auto" selected and why.
+        solver: How W is computed: "auto", "exact", "features", "nystrom" or
+            `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
+            the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code) or "nw" (kernel average).
-        temperature, views, symmetric, gather_distributed, reduction: As in `ContrastiveLoss`.
+        temperature: Scores are cosine similarities divided by the temperature. A number, or an
+            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        views: "cross" compares an anchor with the samples of the other view, as the paper's
+            equations do; "all" also with those of its own view, as SimCLR does.
+        symmetric: Average the loss with x as anchors and the loss with y as anchors.
+        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
+            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
+            of the joined batch.
+        reduction: "mean", "sum" or "none" over anchors.
+
+    Shape:
+        x, y: (b, d), of any norm.
+        condition: (b,), (b, k), a data frame or a mapping of columns.
+        support: ((q, d), q rows of condition), more candidates.
+        Result: a scalar, or (b,) with reduction="none".
+
+    Example:
+        >>> import torch
+        >>> from cclk.kernels import Delta
+        >>> class Alignment(ConditionalLoss):
+        ...     def objective(self, scores, weights, layout):
+        ...         return (weights * (scores[layout.positive][:, None] - scores)).sum(dim=1)
+        >>> x = torch.eye(4)
+        >>> Alignment(Delta(), ridge=1e-6, temperature=1.0)(x, x, torch.tensor([0, 0, 1, 1]))
+        tensor(1.0000)
+
+    Reference:
+        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022.
     """
 
     report: Report | None = None
-    """How the last call went: solver, why, and the share of floored anchors."""
-    release_ridge = 0.01
+    """Diagnostics of the last call."""
+    embedding_condition: ClassVar[bool] = False
+    """Whether the anchor's embedding, detached, is the condition if none is passed."""
+    release_ridge: ClassVar[float] = release.RIDGE
+    tiled: ClassVar[type[WeightedNegatives] | type[WeightedPositives] | None] = None
+    """The objective with a hand-written slope; used unless a subclass overrides `objective`."""
 
     def __init__(
         self,
@@ -203,7 +217,7 @@ class ConditionalLoss(ContrastiveLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            temperature=temperature,
+            temperature,
             views=views,
             symmetric=symmetric,
             gather_distributed=gather_distributed,
@@ -221,33 +235,34 @@ class ConditionalLoss(ContrastiveLoss):
         *,
         ridge: float | None = None,
         solver: Solver = "auto",
-        temperature: Temperature = 0.5,
+        temperature: Temperature = release.TEMPERATURE,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
     ) -> Self:
-        """The behavior of the authors' release: both views as anchors, within-view pairs, W's
-        diagonal 0, small weights cut.
+        """Return the loss as the authors' released code computes it: weights="release",
+        views="all" and symmetric=True.
 
         Args:
             kernel: As in the loss.
-            ridge: The release's own by default: 0.01, and 100 for `HardNegCCLK`.
-            solver, temperature, gather_distributed, reduction: As in the loss.
+            ridge: The default is that of the release: 0.01, and 100 for `HardNegCCLK`.
+            solver: As in the loss.
+            temperature: As in the loss; the default is that of the release.
+            gather_distributed: As in the loss.
+            reduction: As in the loss.
         """
         return cls(
             kernel,
             ridge=cls.release_ridge if ridge is None else ridge,
             solver=solver,
-            weights="release",
             temperature=temperature,
-            views="all",
-            symmetric=True,
             gather_distributed=gather_distributed,
             reduction=reduction,
+            **release.OPTIONS,
         )
 
     @staticmethod
     def default_kernel() -> Kernel:
-        """The kernel of a loss that was built without one."""
+        """The kernel of a loss that is constructed without one."""
         return RBF(length_scale="auto")
 
     @property
@@ -255,27 +270,49 @@ class ConditionalLoss(ContrastiveLoss):
         """The kernel, with its fitted length scales."""
         return self.conditioning.kernel
 
-    @eager
-    def compute(
-        self,
-        x: Tensor,
-        y: Tensor,
-        condition: object,
-        support: Support | None,
-        make: MakeObjective,
-        own: bool = False,
-    ) -> Tensor:
-        """The loss; keeps the report, and warns once if the first batch shows a kernel that
-        cannot work.
+    def objective(self, scores: Tensor, weights: Tensor, layout: TileLayout) -> Tensor:
+        """Return the loss of each of n anchors against m candidates, shape (n,).
+
+        Called with one tile of anchors at a time, and again in the backward pass, so it must
+        depend on nothing but its arguments and the parameters of the loss.
+
+        Args:
+            scores: S, (n, m), at most 1 / temperature in absolute value. float64 where the
+                exponential of a score would overflow float32, else in the dtype of the embeddings.
+            weights: w, (n, m), in the dtype of the scores, without gradient. The weights of a
+                sample are split evenly between its two views. Rows sum to 1 with weights="nw", to
+                about 1 with "loo", and to 0 for an anchor without neighbors. The weight of the
+                positive is 0 except with "paper", whose weights may be negative.
+            layout: The positive of each anchor, and the order of the columns.
         """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no objective: override"
+            " `objective(self, scores, weights, layout)`, which returns the loss of each anchor"
+        )
+
+    @eager
+    def forward(
+        self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None
+    ) -> Tensor:
+        """Compute the loss and the report, and warn once if the kernel does not fit the batch."""
+        overridden = type(self).objective is not ConditionalLoss.objective
         loss, self.report = conditional_contrast(
-            x, y, condition, support, self.conditioning, self.options, make,
-            embeddings_condition=own, examine=not self._examined, training=self.training,
-        )  # fmt: skip
-        if not self._examined:
-            self._examined = True
-            if self.report.complaint is not None:
-                warn(f"{self.report.complaint} (kernel {self.kernel!r}; cclk.diagnose tells more)")
+            x,
+            y,
+            condition,
+            support,
+            self.conditioning,
+            self.options,
+            partial(AutogradObjective, self.objective)
+            if overridden or self.tiled is None
+            else self.tiled,
+            embedding_condition=self.embedding_condition,
+            examine=not self._examined,
+            training=self.training,
+        )
+        self._examined = True
+        if self.report.complaint is not None:
+            warn(f"{self.report.complaint} (kernel {self.kernel!r}; see cclk.diagnose)")
         return loss
 
     def settings(self) -> dict[str, object]:
@@ -285,7 +322,7 @@ class ConditionalLoss(ContrastiveLoss):
         return shown | {"weights": self.conditioning.weights}
 
     def get_extra_state(self) -> dict[str, dict[str, Scale]]:
-        """The fitted length scales, so that a checkpoint brings them back."""
+        """The fitted length scales, so that a checkpoint restores them."""
         return {"kernel": self.kernel.state_dict()}
 
     def set_extra_state(self, state: dict[str, dict[str, Scale]]) -> None:

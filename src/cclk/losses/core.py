@@ -36,7 +36,7 @@ class Layout:
 
     anchors: int
     first: int
-    """The sample number of the first local anchor: 0 but for other processes' batches."""
+    """The sample number of the first local anchor; 0 unless batches are gathered."""
     batch: int
     support: int
     within: bool
@@ -72,8 +72,8 @@ class Layout:
 
 @dataclass
 class TileResult:
-    """What an objective makes of a tile: the losses, and dL/dS = coefficient * slope + pull at
-    the positive.
+    """The result of an objective on a tile: the losses, and dL/dS = coefficient * slope + pull
+    at the positive.
     """
 
     loss: Tensor
@@ -96,7 +96,7 @@ class Objective(Protocol):
     layout: Layout
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
-        """Losses and slopes of anchors start to stop; `scores` (rows, columns) may be overwritten."""
+        """Losses and slopes of anchors start to stop; may overwrite `scores`, (rows, columns)."""
 
 
 class Contrast(torch.autograd.Function):
@@ -138,7 +138,7 @@ class Contrast(torch.autograd.Function):
 def _run(
     anchors: Tensor, neighbors: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
-    """The losses of all anchors, and, if asked for, the gradients of their sum (weighted by
+    """The losses of all anchors, and, if `grad`, the gradients of their sum (weighted by
     `incoming`).
     """
     layout = objective.layout
@@ -167,9 +167,9 @@ def _run(
         local = torch.mm(result.slope, neighbors, out=of_anchors[start:stop]).mul_(coefficient)
         of_neighbors.addmm_(result.slope.T, rows * coefficient)
         if pull is not None:
-            places = slice(layout.first + start, layout.first + stop)
-            local.addcmul_(neighbors[places], pull[:, None])
-            of_neighbors[places].addcmul_(rows, pull[:, None])
+            positives = slice(layout.first + start, layout.first + stop)
+            local.addcmul_(neighbors[positives], pull[:, None])
+            of_neighbors[positives].addcmul_(rows, pull[:, None])
         if floored is not None:
             of_floor += floored.sum()
     return torch.cat(losses) if len(losses) != 1 else losses[0], gradients

@@ -1,10 +1,10 @@
-"""Joining the batches of all processes, with gradients that are exact after the usual averaging
-over processes.
+"""Gathering of the batches of all processes, with gradients that are exact after the usual
+averaging over processes.
 
 DistributedDataParallel averages parameter gradients over the processes. The loss of the joined
 batch is the same number on every process, and its gradient reaches each process's own embeddings
-multiplied by the number of processes, so that the average is the gradient of the joined batch: what
-one process would compute on the whole of it.
+multiplied by the number of processes, so that the average is the gradient that one process would
+compute on the joined batch.
 """
 
 from __future__ import annotations
@@ -18,28 +18,26 @@ from torch.autograd.function import once_differentiable
 
 
 def active() -> bool:
-    """Whether there are other processes to join with."""
+    """Whether this is one of several processes."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def sizes(local: int, device: torch.device) -> list[int]:
-    """How many samples each process has."""
+    """The number of samples of each process."""
     mine = torch.tensor([local], device=device)
-    everyone = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(everyone, mine)
-    return [int(size) for size in everyone]
+    counts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(counts, mine)
+    return [int(count) for count in counts]
 
 
 def gather(tensor: Tensor, counts: list[int]) -> Tensor:
-    """All processes' rows in the order of their ranks, (sum of counts, ...), also where the
-    counts differ.
-    """
+    """The rows of all processes in the order of their ranks, (sum of counts, ...)."""
     joined: Tensor = _Gather.apply(tensor, counts)  # type: ignore[no-untyped-call]
     return joined
 
 
 def total(loss: Tensor) -> Tensor:
-    """The sum of all processes' shares of the loss, ready for gradients that will be averaged."""
+    """The sum of the loss over processes, with gradients that are to be averaged over processes."""
     joined: Tensor = _Total.apply(loss)  # type: ignore[no-untyped-call]
     return joined
 
@@ -49,7 +47,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, tensor: Tensor, counts: list[int]) -> Tensor:
         rank = dist.get_rank()
         ctx.mine = slice(sum(counts[:rank]), sum(counts[: rank + 1]))
-        # Collectives want equal shapes: everyone pads to the longest.
+        # Collectives need equal shapes, so every process pads to the largest count.
         padded = tensor.new_zeros(max(counts), *tensor.shape[1:])
         padded[: len(tensor)] = tensor
         parts = [torch.empty_like(padded) for _ in counts]

@@ -1,12 +1,13 @@
-"""HardNeg-CCLK: find the condition hard; by default it is the embedding itself."""
+"""HardNeg-CCLK: condition on the embedding itself, for hard negatives."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from cclk.kernels import Cosine, Kernel
+from cclk.losses import release
 from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
-from cclk.losses.negatives import weighted_negatives
+from cclk.losses.objectives import WeightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
 
@@ -27,55 +28,48 @@ def hard_neg_cclk(
     gather_distributed: bool = False,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """`HardNegCCLK` as a function; the arguments are those of the class and of its call."""
+    """Compute `HardNegCCLK`; the arguments are those of the class and of its call."""
     conditioning = Conditioning(kernel, ridge, solver, weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
     return conditional_contrast(
-        x,
-        y,
-        condition,
-        support,
-        conditioning,
-        options,
-        weighted_negatives,
-        embeddings_condition=True,
+        x, y, condition, support, conditioning, options, WeightedNegatives, embedding_condition=True
     )[0]
 
 
 class HardNegCCLK(ConditionalLoss):
     r"""Equation 7: contrast each anchor with samples whose embeddings are similar to its own.
 
-    .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + n\, c_i}, \quad c_i = \sum_j
-    w(z_j, z_i)\, e^{S_{ij}},
-              \quad z_i = \mathrm{detach}(x_i)
+    .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + n\, c_i}, \quad
+              c_i = \sum_j w(z_j, z_i)\, e^{S_{ij}}, \quad z_i = \mathrm{detach}(x_i)
 
-    Positives from P(X, Y), negatives from P(X | Z) P(Y | Z). Without a condition, the anchor's
-    embedding as passed (not normalized) is the condition; where y is the anchor (symmetric=True),
-    y's. It is one vector with one length scale.
+    Positives from P(X, Y), negatives from P(X | Z) P(Y | Z). Without a condition, the embedding of
+    the anchor is the condition, without normalization: x, and with symmetric=True also y, where y
+    is the anchor. It is one vector with one length scale.
 
     Args:
-        kernel: How similar two values of the condition are. The default is `Cosine`, which needs no
+        kernel: Similarity of two values of the condition. The default is `Cosine`, which needs no
             length scale: embeddings move during training, so a length scale fitted on the first
             batch would soon be wrong.
         ridge: Regularization of the operator W = (K + ridge I)^-1 K.
         solver: How W is computed: "auto", "exact", "features", "nystrom" or
-            `cclk.Nystrom(landmarks)`; after a call, `loss.report` says what "auto" selected and
-            why.
+            `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
+            the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code) or "nw" (kernel average).
-        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to
-            learn it: it is then among the `parameters()` of the loss and has to be passed to the
-            optimizer.
-        views: "cross" compares an anchor with the other view's samples, as the paper's equations
-            do; "all" also with its own view's, as SimCLR does.
+        temperature: Scores are cosine similarities divided by the temperature. A number, or an
+            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        views: "cross" compares an anchor with the samples of the other view, as the paper's
+            equations do; "all" also with those of its own view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients,
-            averaged over processes as DistributedDataParallel does, are those of the joined batch.
+        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
+            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
+            of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
-        x, y: (b, d); condition: None, (b,), (b, k) or a mapping. `support`: ((q, d), None or q rows
-            of condition).
+        x, y: (b, d), of any norm.
+        condition: None, (b,), (b, k), a data frame or a mapping of columns.
+        support: ((q, d), None or q rows of condition), more candidates.
         Result: a scalar, or (b,) with reduction="none".
 
     Example:
@@ -83,15 +77,15 @@ class HardNegCCLK(ConditionalLoss):
         >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
         >>> HardNegCCLK(temperature=1.0)(x, x) > 0
         tensor(True)
+
+    Reference:
+        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022.
     """
 
-    release_ridge = 100.0
+    tiled = WeightedNegatives
+    embedding_condition = True
+    release_ridge = release.HARDNEG_RIDGE
 
     @staticmethod
     def default_kernel() -> Kernel:
         return Cosine()
-
-    def forward(
-        self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None
-    ) -> Tensor:
-        return self.compute(x, y, condition, support, weighted_negatives, own=True)

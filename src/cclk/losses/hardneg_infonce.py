@@ -5,12 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from cclk.eager import eager
+from cclk.errors import SettingsError
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
 from cclk.losses.objectives import ReweightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 
-_CANCELS = 1000.0
+_LARGEST_CANCELLATION = 1000.0
 """Beyond this, gradients in float32 are off by up to 1e-4, and the loss is computed in float64."""
 
 
@@ -20,26 +21,19 @@ def _hard_neg_info_nce(
 ) -> Tensor:
     # R_i - tau_plus n e^S_ii cancels: float32's error of 1e-7 / temperature in S grows by a factor
     # of tau_plus n.
-    precise = tau_plus * len(x) / options.scale > _CANCELS
+    precise = tau_plus * len(x) / options.scale > _LARGEST_CANCELLATION
     batch = Batch(x, y, split_support(support)[0], options, precise=precise)
-    shares = []
-    with batch.without_autocast():
-        for each in batch.directions():
-            shares.append(
-                batch.contrast(
-                    each, ReweightedNegatives(each.layout, options.scale, beta, tau_plus)
-                )
-            )
-        return batch.reduce(shares)
+    return batch.loss(lambda layout: ReweightedNegatives(layout, options.scale, beta, tau_plus))
 
 
 def _check_hardness(beta: float, tau_plus: float) -> None:
     if not 0 <= beta < float("inf"):
-        raise ValueError(
-            f"beta is {beta}: it must be a number of at least 0, where 0 weighs all negatives alike"
+        raise SettingsError(
+            f"beta is {beta}: it must be a number of at least 0, where 0 weights all negatives"
+            " equally"
         )
     if not 0 <= tau_plus < 1:
-        raise ValueError(
+        raise SettingsError(
             f"tau_plus is {tau_plus}: it is the assumed share of false negatives, at least 0 and"
             " below 1"
         )
@@ -58,45 +52,41 @@ def hard_neg_info_nce(
     gather_distributed: bool = False,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """`HardNegInfoNCE` as a function; the arguments are those of the class and of its call."""
+    """Compute `HardNegInfoNCE`; the arguments are those of the class and of its call."""
     _check_hardness(beta, tau_plus)
-    return _hard_neg_info_nce(
-        x,
-        y,
-        support,
-        beta,
-        tau_plus,
-        Options(temperature, views, symmetric, gather_distributed, reduction),
-    )
+    options = Options(temperature, views, symmetric, gather_distributed, reduction)
+    return _hard_neg_info_nce(x, y, support, beta, tau_plus, options)
 
 
 class HardNegInfoNCE(ContrastiveLoss):
-    r"""Robinson et al. 2021: negatives weighted by their similarity to the anchor, corrected for
-    false ones.
+    r"""Robinson et al. 2021: weight negatives by their similarity to the anchor, and correct for
+    false negatives.
 
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + N_i}, \quad
-              N_i = \max\Big(\frac{R_i - \tau^+ n\, e^{S_{ii}}}{1 - \tau^+},\ n\,
-              e^{-1/\mathrm{temperature}}\Big), \quad R_i = n \frac{\sum_{j \ne i} e^{(1 + \beta)
-              S_{ij}}}{\sum_{j \ne i} e^{\beta S_{ij}}}
+              N_i = \max\Big(\frac{R_i - \tau^+ n\, e^{S_{ii}}}{1 - \tau^+},\
+              n\, e^{-1/\mathrm{temperature}}\Big), \quad
+              R_i = n \frac{\sum_{j \ne i} e^{(1 + \beta) S_{ij}}}{\sum_{j \ne i} e^{\beta S_{ij}}}
 
-    n is the number of negatives. The gradient flows through the weights, as in the authors' code.
-    beta = 0 and tau_plus = 0 give InfoNCE.
+    n is the number of negatives. The gradient flows through the weights, as in the code of Robinson
+    et al. beta = 0 and tau_plus = 0 give InfoNCE.
 
     Args:
-        beta: How much more the negatives near the anchor weigh.
-        tau_plus: The assumed share of negatives that are of the anchor's own class.
-        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to
-            learn it: it is then among the `parameters()` of the loss and has to be passed to the
-            optimizer.
-        views: "cross" compares an anchor with the other view's samples, as the paper's equations
-            do; "all" also with its own view's, as SimCLR does.
+        beta: Concentration of the weights on negatives near the anchor; 0 weights all equally.
+        tau_plus: Assumed share of negatives that belong to the class of the anchor.
+        temperature: Scores are cosine similarities divided by the temperature. A number, or an
+            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        views: "cross" compares an anchor with the samples of the other view, as the paper's
+            equations do; "all" also with those of its own view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients,
-            averaged over processes as DistributedDataParallel does, are those of the joined batch.
+        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
+            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
+            of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
-        x, y: (b, d). A condition is accepted and ignored. `support`: ((q, d), ignored).
+        x, y: (b, d), of any norm.
+        condition: ignored, so that losses can be exchanged.
+        support: ((q, d), ignored), more negatives.
         Result: a scalar, or (b,) with reduction="none".
 
     Example:
@@ -121,7 +111,7 @@ class HardNegInfoNCE(ContrastiveLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(
-            temperature=temperature,
+            temperature,
             views=views,
             symmetric=symmetric,
             gather_distributed=gather_distributed,

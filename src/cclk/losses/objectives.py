@@ -24,17 +24,17 @@ from cclk.operator.operators import Rows
 
 @dataclass
 class NeighborWeights:
-    """The weights of a tile over all its columns, made from the weights over samples.
+    """The weights of a tile over all its columns, from the weights over samples.
 
-    A sample that appears in two views (`within`) counts once: its weight is shared between them,
-    unless `summed`. The anchor itself is never its own neighbor, so its positive alone carries its
-    own weight.
+    A sample that appears in two views (`within`) counts once: each view has half of its weight, or
+    all of it if `per_view`. The anchor itself is never its own neighbor, so its positive alone
+    carries its own weight.
     """
 
     rows: Rows
     layout: Layout
     counts_own: bool = False
-    summed: bool = False
+    per_view: bool = False
 
     def tile(self, start: int, stop: int) -> Tensor:
         layout = self.layout
@@ -42,11 +42,11 @@ class NeighborWeights:
         if not layout.within:
             return weights
         batch = weights[:, : layout.batch]
-        if not self.summed:
+        if not self.per_view:
             batch.mul_(0.5)
         weights = torch.cat([weights, batch], dim=1)
         if self.counts_own:
-            if not self.summed:
+            if not self.per_view:
                 layout.positive(weights, start, stop).mul_(2.0)
             layout.own(weights, start, stop).zero_()
         return weights
@@ -54,9 +54,7 @@ class NeighborWeights:
 
 @dataclass
 class Floor:
-    """The smallest estimate that is believed, in logarithms, and how many anchors were below it
-    and put there.
-    """
+    """The logarithm of the smallest possible estimate, and how many estimates were raised to it."""
 
     log: float
     of_temperature: bool = False
@@ -65,8 +63,8 @@ class Floor:
     floored: list[Tensor] = field(default_factory=list)
 
     def share(self) -> Tensor:
-        """The share of such anchors, a 0-d tensor on the device of the scores."""
-        return torch.stack(self.floored).sum() / self.anchors
+        """The share of anchors whose estimate was raised, 0-d."""
+        return sum(self.floored, torch.zeros(())) / max(self.anchors, 1)
 
 
 @dataclass
@@ -86,15 +84,17 @@ class Marginal:
 
 @dataclass
 class WeightedNegatives:
-    """Fair and HardNeg CCL-K: softplus(log n + cond - pos); the cluster baseline Fair-InfoNCE
-    with n = 1 and no floor.
-    """
+    """Fair and HardNeg CCL-K: softplus(log n + cond - pos), with n negatives as in InfoNCE."""
 
     layout: Layout
     temperature: float
     weights: NeighborWeights
-    log_count: float
-    floor: Floor
+    log_count: float = field(init=False)
+    floor: Floor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log_count = math.log(self.layout.negatives)
+        self.floor = Floor(-1 / self.temperature, of_temperature=True)
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         positive = self.layout.positive(scores, start, stop).clone()
@@ -103,12 +103,20 @@ class WeightedNegatives:
             self.layout.fill(scores, start, stop, -math.inf)
         elif self.layout.within:
             self.layout.own(scores, start, stop).fill_(-math.inf)
-        terms, total, cond, alive = conditional(scores, weights, self.temperature, self.floor)
-        result = _positive_against(positive, cond + self.log_count, terms, total)
-        result.coefficient = result.coefficient.where(alive, 0.0)
+        cond = estimate(scores, weights, self.temperature, self.floor)
+        result = _positive_against(positive, cond.log + self.log_count, cond.terms, cond.total)
+        result.coefficient = result.coefficient.where(cond.alive, 0.0)
         if self.floor.of_temperature and result.pull is not None:
-            result.of_floor = -result.pull.where(~alive, 0.0)
+            result.of_floor = -result.pull.where(~cond.alive, 0.0)
         return result
+
+
+class ClusterNegatives(WeightedNegatives):
+    """The cluster baseline Fair-InfoNCE: the sum over the other samples of the anchor's cluster."""
+
+    def __post_init__(self) -> None:
+        self.log_count = 0.0
+        self.floor = Floor(-math.inf)
 
 
 @dataclass
@@ -118,28 +126,33 @@ class WeightedPositives:
     layout: Layout
     temperature: float
     weights: NeighborWeights
-    floor: Floor
-    marginal_has_positive: bool
+    floor: Floor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.floor = Floor(-1 / self.temperature, of_temperature=True)
+
+    def exclude_positive(self, tile: Tensor, start: int, stop: int, value: float) -> None:
+        """Overwrite the entries of the positives, which the marginal does not contain."""
+        self.layout.positive(tile, start, stop).fill_(value)
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         weights = self.weights.tile(start, stop)
         if self.layout.within:
             self.layout.own(scores, start, stop).fill_(-math.inf)
-        terms, total, cond, alive = conditional(scores, weights, self.temperature, self.floor)
+        cond = estimate(scores, weights, self.temperature, self.floor)
         shift = None
-        if in_range(scores.dtype, self.temperature):  # then `conditional` has exponentiated them
-            if not self.marginal_has_positive:
-                self.layout.positive(scores, start, stop).zero_()
+        if cond.exponentials is not None:
+            slope = cond.exponentials
+            self.exclude_positive(slope, start, stop, 0.0)
         else:
-            if not self.marginal_has_positive:
-                self.layout.positive(scores, start, stop).fill_(-math.inf)
-            scores, shift = exponentiate(scores, self.temperature)
-        everyone = scores.sum(dim=1)
-        gap = unshifted(everyone.log(), shift) - cond
-        slope = scores.mul_(everyone.reciprocal()[:, None])
-        slope.addcmul_(terms, total.reciprocal().neg_().where(alive, 0.0)[:, None])
+            self.exclude_positive(scores, start, stop, -math.inf)
+            slope, shift = exponentiate(scores, self.temperature)
+        marginal = slope.sum(dim=1)
+        gap = unshifted(marginal.log(), shift) - cond.log
+        slope.mul_(marginal.reciprocal()[:, None])
+        slope.addcmul_(cond.terms, cond.total.reciprocal().neg_().where(cond.alive, 0.0)[:, None])
         pressure = gap.sigmoid().to(slope.dtype)
-        of_floor = pressure.where(~alive, 0.0).neg_() if self.floor.of_temperature else None
+        of_floor = pressure.where(~cond.alive, 0.0).neg_() if self.floor.of_temperature else None
         return TileResult(softplus(gap).to(slope.dtype), slope, pressure, of_floor=of_floor)
 
 
@@ -167,8 +180,8 @@ class ClusterPositives:
 
 @dataclass
 class ReweightedNegatives:
-    """Robinson et al. 2021: the n negatives weighed by exp(beta S), with a share tau_plus of
-    false ones taken off.
+    """Robinson et al. 2021: the n negatives weighted by exp(beta S), corrected for a share
+    tau_plus of false negatives.
     """
 
     layout: Layout
@@ -220,22 +233,32 @@ def _positive_against(
     return TileResult(softplus(gap).to(terms.dtype), terms, pressure / total, -pressure)
 
 
-def conditional(
-    scores: Tensor, weights: Tensor, temperature: float, floor: Floor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """cond_i = log sum_j w_ji exp S_ij, with the terms of the sum.
+@dataclass
+class Estimate:
+    """cond_i = log sum_j w_ji exp S_ij of a tile of anchors."""
 
-    exp f lies between exp(-1/temperature) and exp(1/temperature), so an estimate below the former
-    (possible with negative weights, or none) is put on the floor and its gradient stops: `alive` is
-    False.
+    terms: Tensor
+    """The terms of the sum up to a factor per row, (rows, columns)."""
+    total: Tensor
+    """The sums of the terms, (rows,)."""
+    log: Tensor
+    """cond, in the precision of the weights, (rows,)."""
+    alive: Tensor
+    """Boolean (rows,): False where the estimate was raised to the floor, and has no gradient."""
+    exponentials: Tensor | None
+    """exp S, in the memory of the scores; None if out of range, when the scores are unchanged."""
 
-    Returns:
-        The terms (rows, columns), up to a factor per row; their sums; cond, in the precision of the
-        weights; alive. Scores that are `in_range` are exponentiated in place, others are left
-        alone.
+
+def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) -> Estimate:
+    """Estimate cond; `scores` and `weights` are overwritten.
+
+    exp S lies between exp(-1/temperature) and exp(1/temperature), so an estimate below the former,
+    which negative weights or a lack of weights can cause, is raised to the floor.
     """
+    exponentials = None
     if in_range(scores.dtype, temperature):
-        terms = weights.mul_(scores.exp_())
+        exponentials = scores.exp_()
+        terms = weights.mul_(exponentials)
         total = terms.sum(dim=1)
         cond = total.log()
     else:
@@ -250,4 +273,4 @@ def conditional(
     alive = (total > 0) & (cond > floor.log)
     floor.anchors += len(total)
     floor.floored.append((~alive).sum())
-    return terms, total, cond.where(alive, floor.log), alive
+    return Estimate(terms, total, cond.where(alive, floor.log), alive, exponentials)

@@ -1,4 +1,4 @@
-"""The options that every loss has."""
+"""The options of every loss."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Literal
 
 from torch import Tensor
 
+from cclk.errors import DataError, SettingsError
+
 Views = Literal["cross", "all"]
 Reduction = Literal["mean", "sum", "none"]
 Temperature = float | Tensor
 """A number, or a tensor of one element, such as an `nn.Parameter`, to which gradients flow."""
 Support = tuple[Tensor, object]
-"""Further neighbors beside the batch: embeddings (q, d) and their condition, q rows."""
+"""More candidates than the batch has: embeddings (q, d) and their condition, q rows."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of every loss, checked."""
+    """The options of every loss."""
 
     temperature: Temperature = 0.1
     views: Views = "cross"
@@ -29,7 +31,7 @@ class Options:
     def __post_init__(self) -> None:
         learned = isinstance(self.temperature, Tensor)
         if isinstance(self.temperature, Tensor) and self.temperature.numel() != 1:
-            raise ValueError(
+            raise SettingsError(
                 f"temperature has shape {tuple(self.temperature.shape)}: it must be one number,"
                 " such as 0.1"
             )
@@ -39,13 +41,15 @@ class Options:
                 if learned
                 else ""
             )
-            raise ValueError(
+            raise SettingsError(
                 f"temperature is {self.scale:g}: it must be a positive number, such as 0.1{remedy}"
             )
         if self.views not in ("cross", "all"):
-            raise ValueError(f"views is {self.views!r}: it must be 'cross' or 'all'")
+            raise SettingsError(f"views is {self.views!r}: it must be 'cross' or 'all'")
         if self.reduction not in ("mean", "sum", "none"):
-            raise ValueError(f"reduction is {self.reduction!r}: it must be 'mean', 'sum' or 'none'")
+            raise SettingsError(
+                f"reduction is {self.reduction!r}: it must be 'mean', 'sum' or 'none'"
+            )
 
     @cached_property
     def scale(self) -> float:
@@ -58,11 +62,11 @@ class Options:
 
 
 def split_support(support: Support | None) -> tuple[Tensor | None, object]:
-    """The embeddings and the condition of the further neighbors."""
+    """The embeddings and the condition of the support."""
     if support is None:
         return None, None
     if not isinstance(support, tuple) or len(support) != 2:
-        raise ValueError(
+        raise DataError(
             "support must be a pair (y_extra, condition_extra): embeddings (q, d) and their"
             " condition, q rows"
         )

@@ -6,21 +6,9 @@ from torch import Tensor
 
 from cclk.kernels import Kernel
 from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
-from cclk.losses.core import Layout
-from cclk.losses.objectives import Floor, NeighborWeights, WeightedPositives
+from cclk.losses.objectives import WeightedPositives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
-
-
-def weighted_positives(
-    layout: Layout, temperature: float, weights: NeighborWeights, floor: Floor
-) -> WeightedPositives:
-    """Positives drawn from the condition; the authors' release also keeps the positive pair in
-    the marginal.
-    """
-    return WeightedPositives(
-        layout, temperature, weights, floor, marginal_has_positive=weights.summed
-    )
 
 
 def weakly_sup_cclk(
@@ -39,47 +27,47 @@ def weakly_sup_cclk(
     gather_distributed: bool = False,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """`WeaklySupCCLK` as a function; the arguments are those of the class and of its call."""
+    """Compute `WeaklySupCCLK`; the arguments are those of the class and of its call."""
     conditioning = Conditioning(kernel, ridge, solver, weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return conditional_contrast(
-        x, y, condition, support, conditioning, options, weighted_positives
-    )[0]
+    return conditional_contrast(x, y, condition, support, conditioning, options, WeightedPositives)[
+        0
+    ]
 
 
 class WeaklySupCCLK(ConditionalLoss):
     r"""Equation 5: pull together samples with similar conditions, and push them away from all
     others.
 
-    .. math:: L = -\frac1b \sum_i \log \frac{c_i}{c_i + \sum_{j \ne i} e^{S_{ij}}}, \quad c_i =
-    \sum_j w(z_j, z_i)\, e^{S_{ij}}
+    .. math:: L = -\frac1b \sum_i \log \frac{c_i}{c_i + \sum_{j \ne i} e^{S_{ij}}}, \quad
+              c_i = \sum_j w(z_j, z_i)\, e^{S_{ij}}
 
     Positives from P(X | Z) P(Y | Z), estimated with the weights w of `cclk.operator.weights`;
-    negatives from P(X) P(Y). With weights="release" the sum in the denominator contains the pair
-    (i, i) too, as in the authors' code.
+    negatives from P(X) P(Y).
 
     Args:
-        kernel: How similar two values of the condition are. The default suits numbers; `Delta` is
-            for categories.
+        kernel: Similarity of two values of the condition. The default, `RBF(length_scale="auto")`,
+            is for numbers; `Delta` is for categories.
         ridge: Regularization of the operator W = (K + ridge I)^-1 K.
         solver: How W is computed: "auto", "exact", "features", "nystrom" or
-            `cclk.Nystrom(landmarks)`; after a call, `loss.report` says what "auto" selected and
-            why.
+            `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
+            the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code) or "nw" (kernel average).
-        temperature: Scores are cosine similarities divided by it. A number, or an `nn.Parameter` to
-            learn it: it is then among the `parameters()` of the loss and has to be passed to the
-            optimizer.
-        views: "cross" compares an anchor with the other view's samples, as the paper's equations
-            do; "all" also with its own view's, as SimCLR does.
+        temperature: Scores are cosine similarities divided by the temperature. A number, or an
+            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        views: "cross" compares an anchor with the samples of the other view, as the paper's
+            equations do; "all" also with those of its own view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Join the batches of all processes of `torch.distributed`; the gradients,
-            averaged over processes as DistributedDataParallel does, are those of the joined batch.
+        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
+            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
+            of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
 
     Shape:
-        x, y: (b, d); condition: (b,), (b, k) or a mapping of columns. `support`: ((q, d), q rows of
-            condition).
+        x, y: (b, d), of any norm.
+        condition: (b,), (b, k), a data frame or a mapping of columns.
+        support: ((q, d), q rows of condition), more candidates.
         Result: a scalar, or (b,) with reduction="none".
 
     Example:
@@ -89,9 +77,9 @@ class WeaklySupCCLK(ConditionalLoss):
         >>> loss = WeaklySupCCLK(Delta(), ridge=1e-6, temperature=1.0)
         >>> loss(x, x, torch.tensor([0, 0, 1, 1]))
         tensor(1.3863)
+
+    Reference:
+        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022.
     """
 
-    def forward(
-        self, x: Tensor, y: Tensor, condition: object, support: Support | None = None
-    ) -> Tensor:
-        return self.compute(x, y, condition, support, weighted_positives)
+    tiled = WeightedPositives

@@ -1,0 +1,92 @@
+"""Objectives without a hand-written slope: plain functions of tensors, differentiated by autograd.
+
+The tiles are those of `core`, and each is computed again in the backward pass instead of being
+stored, so memory stays proportional to b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from cclk.errors import CclkError
+from cclk.losses import core
+from cclk.losses.objectives import Floor, NeighborWeights, WeightedNegatives, WeightedPositives
+
+
+@dataclass(frozen=True)
+class TileLayout:
+    """The columns of a tile of n anchors and m candidates, as `ConditionalLoss.objective` sees it.
+
+    The first `batch` columns are the samples of the batch in the other view, the next `support`
+    columns the support, and the rest, with views="all", the samples of the batch in the anchor's
+    own view. The anchor itself is not among its candidates.
+    """
+
+    positive: Tensor
+    """Boolean (n, m), True at the anchor's other view: `scores[layout.positive]` has shape (n,)."""
+    batch: int
+    support: int
+
+    @property
+    def negatives(self) -> int:
+        """The number of candidates of an anchor besides its positive, m - 1."""
+        return self.positive.shape[1] - 1
+
+
+@dataclass
+class AutogradObjective:
+    """An objective given by the losses of the anchors alone."""
+
+    function: Callable[[Tensor, Tensor, TileLayout], Tensor]
+    """`ConditionalLoss.objective`."""
+    layout: core.Layout
+    temperature: float
+    weights: NeighborWeights
+    floor: Floor = field(default_factory=lambda: Floor(-torch.inf))
+
+    def losses(self, anchors: Tensor, neighbors: Tensor) -> Tensor:
+        """The losses of all anchors, (n,), as a differentiable function of the embeddings."""
+        # Without reentrance, gradients also reach the parameters that the function uses.
+        return torch.cat(
+            [
+                checkpoint(
+                    self._tile, anchors, neighbors, start, core.TILE_ROWS, use_reentrant=False
+                )
+                for start in range(0, len(anchors), core.TILE_ROWS)
+            ]
+        )
+
+    def _tile(self, anchors: Tensor, neighbors: Tensor, start: int, rows: int) -> Tensor:
+        anchors = anchors[start : start + rows]
+        stop = start + len(anchors)
+        weights = self.weights.tile(start, stop)
+        # The weights are float64 where the exponential of a score would overflow.
+        scores = (anchors @ neighbors.T).to(weights.dtype)
+        positive = torch.zeros_like(scores, dtype=torch.bool)
+        self.layout.positive(positive, start, stop).fill_(True)
+        if self.layout.within:
+            others = torch.ones_like(positive)
+            self.layout.own(others, start, stop).fill_(False)
+            scores, weights, positive = (
+                tile[others].view(len(anchors), -1) for tile in (scores, weights, positive)
+            )
+        layout = TileLayout(positive, self.layout.batch, self.layout.support)
+        losses = self.function(scores, weights, layout)
+        if losses.shape != anchors.shape[:1]:
+            raise CclkError(
+                f"objective returned shape {tuple(losses.shape)}: it must return the loss of each"
+                f" anchor, shape ({len(anchors)},)"
+            )
+        return losses
+
+
+MakeObjective = Callable[
+    [core.Layout, float, NeighborWeights],
+    WeightedNegatives | WeightedPositives | AutogradObjective,
+]
+"""An objective from the layout of a direction, the temperature and the weights."""
