@@ -52,7 +52,7 @@ def pages() -> dict[str, str]:
             "Losses",
             "Modules of `cclk`, and functions in `cclk.functional`. [The"
             " losses](../explanation/losses.md) explains when to use which.",
-            _described(getattr(cclk, name) for name in cclk.__all__ if hasattr(losses, name)),
+            _described(getattr(losses, name) for name in losses.__all__ if name != "TileLayout"),
         ),
         "kernels.md": _page(
             "Kernels",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cclk import kernels
+from cclk import kernels, losses
 
 Matrix = NDArray[np.float64]
 Formula = Callable[[Matrix, Matrix], float]
@@ -227,3 +227,15 @@ def _anchor(
         else len([j for j, _ in neighbors if j != i])
     )
     return -math.log(positive / (positive + count * cond))
+
+
+class FairByAutograd(losses.ConditionalLoss):
+    """Fair-CCLK again, without a slope."""
+
+    def objective(
+        self, scores: torch.Tensor, weights: torch.Tensor, layout: losses.TileLayout
+    ) -> torch.Tensor:
+        estimate = (weights * scores.exp()).sum(dim=1)
+        smallest = torch.as_tensor(-1 / self.temperature, dtype=scores.dtype).exp()
+        negatives = layout.negatives * estimate.clamp_min(smallest)
+        return torch.log1p(negatives / scores[layout.positive].exp())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 
+import oracles
 import pytest
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,9 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
         kernels.RBF().fit(AGE, 64), temperature=nn.Parameter(torch.tensor(0.5))
     ),
     "HardNegCCLK": lambda: cclk.HardNegCCLK(kernels.RBF(length_scale=0.2)),
+    "FairByAutograd": lambda: oracles.FairByAutograd(
+        kernels.RBF().fit(AGE, 64), temperature=nn.Parameter(torch.tensor(0.5))
+    ),
 }
 
 

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import oracles
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -49,6 +50,10 @@ def losses(gather: bool) -> Iterator[tuple[str, nn.Module]]:
                 cclk.FairCCLK(kernels.RBF(length_scale=1.0), weights=weights, **options),
             )
             yield f"HardNegCCLK {told} {weights}", cclk.HardNegCCLK(weights=weights, **options)
+        yield (
+            f"FairByAutograd {told}",
+            oracles.FairByAutograd(kernels.RBF(length_scale=1.0), **options),
+        )
 
 
 def data() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -117,7 +122,7 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
                     msg=lambda m, n=name, k=key: f"{n}, {k}: {m}",
                 )
                 checked += 1
-    assert checked == 16 * 8 * 2 * 7
+    assert checked == 17 * 8 * 2 * 7
 
 
 def test_one_process_alone_gathers_nothing() -> None:

@@ -152,7 +152,7 @@ def test_under_autocast_it_computes_in_float32(name: str) -> None:
 
 
 def test_autocast_does_not_reach_the_weights() -> None:
-    """An operator in factors is a float32 product, which autocast would otherwise do in bfloat16."""
+    """An operator in factors is a float32 product; autocast would compute it in bfloat16."""
     x, y, _ = batch(dtype=torch.float32)
     z = torch.randn(24, 3, generator=torch.Generator().manual_seed(1))
     loss = cclk.FairCCLK(kernels.Cosine())

@@ -1,4 +1,4 @@
-"""A temperature that is learned: an `nn.Parameter` of the loss, or a tensor passed to the function."""
+"""A learned temperature: an `nn.Parameter` of the loss, or a tensor passed to the function."""
 
 from __future__ import annotations
 
