@@ -1,9 +1,9 @@
-"""How much a conditional loss costs: `python -m benchmarks.loss [--json FILE]`.
+"""Time and memory of the conditional losses: `python -m benchmarks.loss [--json FILE]`.
 
 Forward and backward of every loss and solver, as ratios to the plain cross-entropy InfoNCE timed in
 the same round, so that a busy machine slows both. Each ratio is between the best of several rounds.
-Beside them: the textbook way (inverse and two b^3 products), the peak memory above what was there
-before, and the exponent with which time grows in b.
+Also reported: the textbook implementation (inverse and two b^3 products), the additional peak
+memory, and the exponent with which time grows in b.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from cclk import kernels
 DIMENSION, TEMPERATURE, RIDGE = 128, 0.1, 0.01
 SIZES, WIDTHS = (256, 1024, 4096, 8192), (3, 16, 312)
 CUBIC_UP_TO = 4096
-"""Ways that cost b^3 are not run beyond this size."""
+"""Implementations that cost b^3 are not run beyond this size."""
 
 CALLS = 5
-"""Calls in a row of each way in a round, for small sizes."""
+"""Consecutive calls of each implementation in a round, for small sizes."""
 LARGEST = (
     "FairCCLK features, cosine",
     "WeaklySupCCLK features, cosine",
     "FairCCLK nystrom 256, RBF",
 )
-"""What is run once at the largest size."""
+"""The implementations that are run once at the largest size."""
 
 Run = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def plain(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """InfoNCE as everybody writes it."""
+    """InfoNCE by `cross_entropy`, the usual implementation."""
     scores = F.normalize(x) @ F.normalize(y).T / TEMPERATURE
     return F.cross_entropy(scores, torch.arange(len(x)))
 
@@ -69,30 +69,30 @@ def textbook(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 
 def ways(size: int, width: int) -> dict[str, Run]:
-    """What is measured at this size."""
+    """The implementations to measure at this size."""
     scale = math.sqrt(width)
     options: dict[str, Any] = {"temperature": TEMPERATURE}
     conditional: dict[str, Any] = {"ridge": RIDGE, **options}
-    found: dict[str, Run] = {"plain InfoNCE": plain, "InfoNCE": cclk.InfoNCE(**options)}
-    found["HardNegInfoNCE"] = cclk.HardNegInfoNCE(**options)
+    runs: dict[str, Run] = {"plain InfoNCE": plain, "InfoNCE": cclk.InfoNCE(**options)}
+    runs["HardNegInfoNCE"] = cclk.HardNegInfoNCE(**options)
     for name, loss in (("FairCCLK", cclk.FairCCLK), ("WeaklySupCCLK", cclk.WeaklySupCCLK)):
-        found[f"{name} features, cosine"] = loss(kernels.Cosine(), solver="features", **conditional)
-    found["HardNegCCLK features, cosine"] = _own(
+        runs[f"{name} features, cosine"] = loss(kernels.Cosine(), solver="features", **conditional)
+    runs["HardNegCCLK features, cosine"] = _own(
         cclk.HardNegCCLK(kernels.Cosine(), solver="features", **conditional)
     )
-    found["FairCCLK features, delta"] = _categories(cclk.FairCCLK(kernels.Delta(), **conditional))
-    found["FairCCLK nw, RBF"] = cclk.FairCCLK(
+    runs["FairCCLK features, delta"] = _categories(cclk.FairCCLK(kernels.Delta(), **conditional))
+    runs["FairCCLK nw, RBF"] = cclk.FairCCLK(
         kernels.RBF(length_scale=scale), weights="nw", **conditional
     )
-    found["FairCCLK nystrom 256, RBF"] = cclk.FairCCLK(
+    runs["FairCCLK nystrom 256, RBF"] = cclk.FairCCLK(
         kernels.RBF(length_scale=scale), solver="nystrom", **conditional
     )
     if size <= CUBIC_UP_TO:
-        found["FairCCLK exact, RBF"] = cclk.FairCCLK(
+        runs["FairCCLK exact, RBF"] = cclk.FairCCLK(
             kernels.RBF(length_scale=scale), solver="exact", **conditional
         )
-        found["textbook, cosine"] = textbook
-    return found
+        runs["textbook, cosine"] = textbook
+    return runs
 
 
 def _own(loss: cclk.HardNegCCLK) -> Run:
@@ -104,21 +104,21 @@ def _categories(loss: cclk.FairCCLK) -> Run:
 
 
 def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
-    """Best times of several rounds, in which every way has its turn."""
+    """Best times of several rounds; each round times every implementation."""
     torch.manual_seed(0)
     x, y = (
         torch.randn(size, DIMENSION, requires_grad=True),
         torch.randn(size, DIMENSION, requires_grad=True),
     )
     z = torch.randn(size, width)
-    chosen = ways(size, width)
-    best = dict.fromkeys(chosen, math.inf)
+    runs = ways(size, width)
+    best = dict.fromkeys(runs, math.inf)
     peak = {
-        name: call(run, x, y, z, memory=True)[1] for name, run in chosen.items()
+        name: call(run, x, y, z, memory=True)[1] for name, run in runs.items()
     }  # which also warms up
-    for place in range(rounds):
-        for name, run in chosen.items():
-            if name == "textbook, cosine" and size > 1024 and place > 1:
+    for turn in range(rounds):
+        for name, run in runs.items():
+            if name == "textbook, cosine" and size > 1024 and turn > 1:
                 continue  # far slower than the rest
             for _ in range(CALLS if size <= 1024 else 1):
                 best[name] = min(best[name], call(run, x, y, z)[0])
@@ -136,13 +136,13 @@ def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
             ),
             "peak_mib": round(peak[name] / 2**20, 1),
         }
-        for name in chosen
+        for name in runs
     ]
 
 
 def call(run: Run, x: Tensor, y: Tensor, z: Tensor, memory: bool = False) -> tuple[float, int]:
-    """Seconds of a forward and backward pass, and, if asked for, its peak memory in bytes:
-    asking disturbs the time.
+    """Seconds of a forward and backward pass, and, if `memory`, its peak memory in bytes;
+    measuring memory disturbs the time.
     """
     x.grad = y.grad = None
     if memory:
@@ -155,8 +155,8 @@ def call(run: Run, x: Tensor, y: Tensor, z: Tensor, memory: bool = False) -> tup
 
 
 def largest(size: int, width: int) -> list[dict[str, object]]:
-    """One forward and backward pass of each sub-cubic way at a size where b^2 numbers would not
-    fit: time and peak memory.
+    """Time and peak memory of one forward and backward pass of each sub-cubic implementation, at a
+    size where b^2 numbers would not fit.
     """
     torch.manual_seed(0)
     rows = []
@@ -178,15 +178,15 @@ def largest(size: int, width: int) -> list[dict[str, object]]:
                 "peak_mib": round(peak / 2**20, 1),
             }
         )
-        say(rows[-1])
+        show(rows[-1])
     return rows
 
 
 def exponents(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The slope of log time over log b of each way: least squares from b = 1,024 on, and between
-    the two largest sizes alone.
+    """The slope of log time over log b of each implementation: by least squares from b = 1,024, and
+    between the two largest sizes alone.
     """
-    found = []
+    growth = []
     for way, width in sorted({(str(row["way"]), int(str(row["width"]))) for row in rows}):
         times = sorted(
             (int(str(r["size"])), float(str(r["milliseconds"])))
@@ -207,14 +207,14 @@ def exponents(rows: list[dict[str, object]]) -> list[dict[str, object]]:
                 "to": b1,
                 "exponent": round(slope, 2),
             }
-            found.append(row | {"last_from": b0, "last_exponent": round(last, 2)})
-    return found
+            growth.append(row | {"last_from": b0, "last_exponent": round(last, 2)})
+    return growth
 
 
 def reset_peak() -> int:
-    """Forget the process's peak memory, where Linux lets us, and tell what it holds now, in bytes."""
+    """Reset the peak memory of the process, if possible, and return its memory in bytes."""
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed before must not hide what is taken now
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory must not hide new allocations
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -223,7 +223,7 @@ def reset_peak() -> int:
 
 
 def read_peak() -> int:
-    """The process's peak memory since the last reset, in bytes; 0 where it cannot be told."""
+    """The process's peak memory since the last reset, in bytes; 0 if unknown."""
     return _status("VmHWM")
 
 
@@ -235,8 +235,8 @@ def _status(key: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
-def say(row: dict[str, object]) -> None:
-    """One measured line on the terminal."""
+def show(row: dict[str, object]) -> None:
+    """Print one measurement."""
     ratio = f"{row['ratio_to_plain']:8.2f} x plain" if "ratio_to_plain" in row else ""
     textbook_ratio = (
         f", textbook {row['textbook_ratio']:.1f} x slower" if row.get("textbook_ratio") else ""
@@ -267,7 +267,7 @@ def main() -> None:
         help="widths of the condition (default: %(default)s)",
     )
     parser.add_argument(
-        "--rounds", type=int, default=0, help="timed rounds; 0 (default) chooses by size"
+        "--rounds", type=int, default=0, help="timed rounds; 0 (default) selects by size"
     )
     parser.add_argument(
         "--largest",
@@ -282,10 +282,10 @@ def main() -> None:
     for width in options.widths:
         for size in options.sizes:
             rounds = options.rounds or max(3, min(20, 10000 // size))
-            found = measure(size, width, rounds)
-            rows += found
-            for row in found:
-                say(row)
+            measured = measure(size, width, rounds)
+            rows += measured
+            for row in measured:
+                show(row)
     large = largest(options.largest, 16) if options.largest else []
     growth = exponents(rows)
     for row in growth:

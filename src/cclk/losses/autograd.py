@@ -1,7 +1,7 @@
 """Objectives without a hand-written slope: plain functions of tensors, differentiated by autograd.
 
-The tiles are those of `core`, and each is computed again in the backward pass instead of being
-stored, so memory stays proportional to b.
+The tiles are those of `core`. Each is computed again in the backward pass instead of being stored,
+so no (b, b) matrix is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TileLayout:
 
 @dataclass
 class AutogradObjective:
-    """An objective given by the losses of the anchors alone."""
+    """An objective that returns only the losses of the anchors."""
 
     function: Callable[[Tensor, Tensor, TileLayout], Tensor]
     """`ConditionalLoss.objective`."""
@@ -52,17 +52,15 @@ class AutogradObjective:
     def losses(self, anchors: Tensor, neighbors: Tensor) -> Tensor:
         """The losses of all anchors, (n,), as a differentiable function of the embeddings."""
         # Without reentrance, gradients also reach the parameters that the function uses.
+        tiles = torch.split(anchors, core.TILE_ROWS)
         return torch.cat(
             [
-                checkpoint(
-                    self._tile, anchors, neighbors, start, core.TILE_ROWS, use_reentrant=False
-                )
-                for start in range(0, len(anchors), core.TILE_ROWS)
+                checkpoint(self._tile, rows, neighbors, tile * core.TILE_ROWS, use_reentrant=False)
+                for tile, rows in enumerate(tiles)
             ]
         )
 
-    def _tile(self, anchors: Tensor, neighbors: Tensor, start: int, rows: int) -> Tensor:
-        anchors = anchors[start : start + rows]
+    def _tile(self, anchors: Tensor, neighbors: Tensor, start: int) -> Tensor:
         stop = start + len(anchors)
         weights = self.weights.tile(start, stop)
         # The weights are float64 where the exponential of a score would overflow.

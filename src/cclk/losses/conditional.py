@@ -82,8 +82,8 @@ def conditional_contrast(
         make: The objective.
         embedding_condition: If the condition is None, use the detached embedding of the anchor.
         examine: Also examine whether the kernel fits the batch.
-        training: Whether this is a training batch; if not, the warning about an unfitted kernel
-            mentions it.
+        training: Whether this is a training batch; if not, the warning that the kernel was not
+            fitted mentions it.
     """
     kernel = conditioning.kernel
     extra, extra_condition = split_support(support)
@@ -168,7 +168,7 @@ class ConditionalLoss(ContrastiveLoss):
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
-            equations do; "all" also with those of its own view, as SimCLR does.
+            equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
         gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
@@ -281,8 +281,8 @@ class ConditionalLoss(ContrastiveLoss):
                 exponential of a score would overflow float32, else in the dtype of the embeddings.
             weights: w, (n, m), in the dtype of the scores, without gradient. The weights of a
                 sample are split evenly between its two views. Rows sum to 1 with weights="nw", to
-                about 1 with "loo", and to 0 for an anchor without neighbors. The weight of the
-                positive is 0 except with "paper", whose weights may be negative.
+                approximately 1 with "loo", and to 0 for an anchor without neighbors. The positive
+                has weight 0 except with "paper", whose weights may be negative.
             layout: The positive of each anchor, and the order of the columns.
         """
         raise NotImplementedError(

@@ -181,8 +181,8 @@ def in_range(dtype: torch.dtype, temperature: float) -> bool:
 
 
 def exponentiate(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor | None]:
-    """exp(scores - shift) in place, and the shift (rows, 1), None where none is needed to stay
-    in range.
+    """exp(scores - shift), which overwrites the scores, and the shift (rows, 1); None if they are
+    in range without a shift.
     """
     if in_range(scores.dtype, temperature):
         return scores.exp_(), None

@@ -76,7 +76,7 @@ class HardNegInfoNCE(ContrastiveLoss):
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
-            equations do; "all" also with those of its own view, as SimCLR does.
+            equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
         gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
