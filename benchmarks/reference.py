@@ -151,7 +151,7 @@ def _block(text: str) -> str:
     if section is None:
         return f"```python\n{text}\n```" if text.startswith(">>>") else text
     body = textwrap.dedent(section[2])
-    if section[1] == "Args":
+    if section[1] in ("Args", "Shape"):
         items = [" ".join(item.split()) for item in re.split(r"\n(?=\S)", body)]
         body = "\n".join(re.sub(r"^([^:]+):", r"- `\1`:", item) for item in items)
     return f"**{section[1]}**\n\n" + (f"```python\n{body}\n```" if body.startswith(">>>") else body)

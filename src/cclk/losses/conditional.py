@@ -151,10 +151,10 @@ class ConditionalLoss(ContrastiveLoss):
     .. math:: L = \frac1b \sum_i \ell(S_i, w_i), \quad S_{ij} = \cos(x_i, y_j) /
               \mathrm{temperature}, \quad w_{ij} = w(z_j, z_i)
 
-    A subclass defines the loss of each anchor, :math:`\ell`, by overriding `objective`. The base
-    class computes everything else: unit embeddings, the two directions, pairs within a view, the
-    support, gathering over processes, the kernel (fitted on the first batch if it has not been),
-    the weights, and the reduction. Gradients come from autograd, one tile of anchors at a time.
+    A subclass overrides `objective`, which returns the loss of each anchor from its scores and
+    weights. The base class computes everything else: unit embeddings, the two directions, pairs
+    within a view, the support, gathering over processes, the kernel (fitted on the first batch if
+    it has not been), the weights, and the reduction. Gradients come from autograd.
 
     Args:
         kernel: Similarity of two values of the condition. The default, `RBF(length_scale="auto")`,

@@ -50,7 +50,6 @@ _OBJECTIVES: dict[MakeObjective, MakeObjective] = {
 
 def as_released(make: MakeObjective) -> MakeObjective:
     """The objective as the release computes it: weights summed over views instead of averaged."""
-
     form = _OBJECTIVES.get(make, make)
     return lambda layout, temperature, weights: form(
         layout, temperature, replace(weights, per_view=True)
