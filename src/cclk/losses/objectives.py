@@ -99,10 +99,6 @@ class WeightedNegatives:
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         positive = self.layout.positive(scores, start, stop).clone()
         weights = self.weights.tile(start, stop)
-        if not self.weights.counts_own:
-            self.layout.fill(scores, start, stop, -math.inf)
-        elif self.layout.within:
-            self.layout.own(scores, start, stop).fill_(-math.inf)
         cond = estimate(scores, weights, self.temperature, self.floor)
         result = _positive_against(positive, cond.log + self.log_count, cond.terms, cond.total)
         result.coefficient = result.coefficient.where(cond.alive, 0.0)
