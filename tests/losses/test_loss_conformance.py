@@ -305,6 +305,11 @@ def test_anchors_without_neighbors_are_counted() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loss(x, y, z)  # once is enough
+    both = cclk.FairCCLK(kernels.Delta(), symmetric=True)
+    with pytest.warns(cclk.CclkWarning, match="25 % of anchors"):
+        both(x, y, z)
+    assert both.report is not None
+    assert float(both.report.floored) == 0.25
 
 
 def test_a_hopeless_bandwidth_is_said_at_the_users_line() -> None:
@@ -333,6 +338,23 @@ def test_the_release_is_one_preset() -> None:
     assert "weights='release'" in repr(loss)
     assert "views='all', symmetric=True" in repr(loss)
     assert cclk.HardNegCCLK.release(kernels.RBF(length_scale=2.0)).conditioning.ridge == 100
+    options = "solver='exact', weights='release', temperature=0.5, views='all', symmetric=True"
+    assert repr(
+        cclk.WeaklySupCCLK.release(
+            kernels.Delta(), solver="exact", gather_distributed=True, reduction="sum"
+        )
+    ) == (
+        f"WeaklySupCCLK(kernel=Delta(), ridge=0.01, {options}, gather_distributed=True,"
+        " reduction='sum')"
+    )
+
+
+def test_defaults_are_not_shown() -> None:
+    assert repr(cclk.FairCCLK(kernels.Delta())) == (
+        "FairCCLK(kernel=Delta(), ridge=0.01, weights='loo', temperature=0.1)"
+    )
+    assert repr(cclk.InfoNCE()) == "InfoNCE(temperature=0.1)"
+    assert repr(cclk.HardNegInfoNCE()) == "HardNegInfoNCE(beta=1.0, tau_plus=0.1, temperature=0.1)"
 
 
 def test_support_is_more_neighbors() -> None:
@@ -433,6 +455,9 @@ def test_a_kernel_fitted_in_evaluation_mode_says_so() -> None:
         cclk.FairCCLK().eval()(x, y, torch.randn(24))
     with pytest.warns(cclk.CclkWarning, match="was not fitted") as caught:
         cclk.FairCCLK()(x, y, torch.randn(24))
+    assert "evaluation mode" not in str(caught[0].message)
+    with pytest.warns(cclk.CclkWarning, match="was not fitted") as caught:
+        functional.fair_cclk(x, y, torch.randn(24), kernel=kernels.RBF())
     assert "evaluation mode" not in str(caught[0].message)
 
 

@@ -198,6 +198,16 @@ def test_hard_negatives_condition_on_the_anchor() -> None:
     )
 
 
+def test_the_support_of_hard_negatives_may_have_a_condition() -> None:
+    """Embeddings of another encoder, for example; with a name or without."""
+    x, y, extra = embeddings(9, 5, 0, torch.float64)
+    loss = cclk.HardNegCCLK(oracles.KERNELS["rbf"][0](), reduction="none")
+    expected = loss(x, y, x, support=(extra, extra.flip(0)))
+    assert not torch.allclose(loss(x, y, support=(extra, None)), expected)
+    for condition in (extra.flip(0), {"embedding": extra.flip(0)}):
+        torch.testing.assert_close(loss(x, y, support=(extra, condition)), expected)
+
+
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("name", CONDITIONAL)
