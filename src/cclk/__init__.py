@@ -76,7 +76,7 @@ _MODULES = ("condition", "functional", "kernels", "losses", "operator")
 """Modules that `import cclk` makes available."""
 
 
-def load(run: str | os.PathLike[str]) -> TrainedEncoder:
+def load(run: str | os.PathLike[str], *, trust_code: bool = False) -> TrainedEncoder:
     """Load the encoder of a finished run, in evaluation mode.
 
     It maps uint8 images or vectors (n, ...) to features (n, width), and needs neither the run's
@@ -85,11 +85,12 @@ def load(run: str | os.PathLike[str]) -> TrainedEncoder:
 
     Args:
         run: The folder of the run.
+        trust_code: Whether its settings may name code by import paths.
     """
     # Imported by name, because the loss library must not depend on the training package.
     with needed_for("cclk.load"):
         trained = importlib.import_module("cclk.training.trained")
-    encoder: TrainedEncoder = trained.load(run)
+    encoder: TrainedEncoder = trained.load(run, trust_code=trust_code)
     return encoder
 
 

@@ -1,7 +1,12 @@
 """`python -m cclk` is `cclk`."""
 
 import sys
+from pathlib import Path
 
-from cclk.cli.start import main
+# Modules in the current folder must not replace installed ones.
+if sys.path[0] in ("", str(Path.cwd())):
+    del sys.path[0]
+
+from cclk.cli.start import main  # noqa: E402
 
 sys.exit(main())

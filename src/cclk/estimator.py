@@ -30,7 +30,7 @@ from cclk.errors import CclkWarning, DataError, SettingsError
 from cclk.files import read_tensors, write_tensors
 from cclk.training import methods
 from cclk.training.network import ContrastiveNetwork
-from cclk.training.settings import Settings, load, parse
+from cclk.training.settings import Settings, load, parse, require_trust
 from cclk.training.trainer import Trainer
 
 Array = npt.NDArray[Any]
@@ -185,11 +185,12 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         write_tensors(path, self.network_.float().state_dict(), metadata)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, *, trust_code: bool = False) -> Self:
         """Read a fitted encoder.
 
         Args:
             path: a file written by `save`.
+            trust_code: whether the file may name code by import paths.
         """
         try:
             tensors, metadata = read_tensors(Path(path))
@@ -200,6 +201,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise DataError(
                 f"{path} is not a saved ConditionalEncoder ({error}): write one with save"
             ) from error
+        require_trust(settings, str(path), trust_code)
         self = cls(**parameters)
         self.settings_ = parse(settings, str(path))
         self.network_ = ContrastiveNetwork(self.settings_, shape).eval().requires_grad_(False)

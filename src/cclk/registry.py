@@ -18,6 +18,7 @@ import importlib.metadata
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
@@ -80,7 +81,16 @@ class Registry(Generic[T]):
         Args:
             name: The name to check.
         """
-        return name in self or bool(self.suffix(name) or _IMPORT_PATH.fullmatch(name))
+        return name in self or bool(self.suffix(name)) or self.is_import_path(name)
+
+    def is_import_path(self, name: str) -> bool:
+        """Return whether a name is an import path, and not a known name or a file.
+
+        Args:
+            name: The name to check.
+        """
+        known = name in self or bool(self.suffix(name))
+        return not known and bool(_IMPORT_PATH.fullmatch(name))
 
     def check(self, name: str) -> str:
         """Return a name that the registry accepts; any other raises an error.
@@ -136,10 +146,17 @@ class Registry(Generic[T]):
 def import_object(path: str) -> Any:
     """Return the object of an import path in settings. No other function resolves them.
 
+    The current folder is searched last, and only here: a file in it cannot replace an installed
+    package.
+
     Args:
         path: `package.module:thing`.
     """
-    return pkgutil.resolve_name(path)
+    sys.path.append("")
+    try:
+        return pkgutil.resolve_name(path)
+    finally:
+        sys.path.remove("")
 
 
 @functools.cache

@@ -42,6 +42,7 @@ class Run(RunFolder):
 
     Args:
         folder: The folder of a run, as `cclk.train` and `cclk train` write it.
+        trust_code: Whether its settings may name code by import paths, `package.module:thing`.
 
     Attributes:
         folder: The folder.
@@ -69,7 +70,8 @@ class Run(RunFolder):
         Args:
             quiet: Whether to show no progress.
         """
-        return Run(training.resume(self.folder, quiet=quiet).folder)
+        resumed = training.resume(self.folder, quiet=quiet, trust_code=True)  # it is open already
+        return Run(resumed.folder, trust_code=True)
 
     def evaluate(self, *, bootstrap: int = 1000, quiet: bool = False) -> Evaluation:
         """Evaluate on the test split: accuracy of the label and leakage of the condition.
@@ -202,6 +204,7 @@ def train(
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
+    trust_code: bool = False,
     out: PathLike | None = None,
     command: str = "",
     quiet: bool = False,
@@ -235,6 +238,7 @@ def train(
         settings: All settings, or the path of a TOML file with settings.
         overrides: Any other settings by name, such as {"weights": "nw"}; docs/reference/settings.md
             lists them.
+        trust_code: Whether a file of settings may name code by import paths.
         out: The folder of the run; by default runs/METHOD-DATASET-seedSEED.
         command: The command to record in settings.json.
         quiet: Whether to show no progress.
@@ -258,9 +262,10 @@ def train(
         "epochs": epochs,
         "steps": steps,
     }
-    complete = complete_settings(table, preset, settings, overrides, named)
+    complete = complete_settings(table, preset, settings, overrides, named, trust_code)
     folder = default_folder(complete) if out is None else Path(out)
-    return Run(training.train(complete, folder, command=command, quiet=quiet).folder)
+    trained = training.train(complete, folder, command=command, quiet=quiet)
+    return Run(trained.folder, trust_code=True)
 
 
 def check(
@@ -289,13 +294,14 @@ def check(
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
+    trust_code: bool = False,
 ) -> list[Finding]:
     """Read the data as `train` would, and report what they contain and what is wrong with them.
 
     Args:
         data, image, features, condition, label, split, row_id, missing, image_size, gray, method,
             dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size, epochs, steps,
-            preset, settings, overrides: As for `train`.
+            preset, settings, overrides, trust_code: As for `train`.
 
     Returns:
         Findings with a `level` ("fine", "warning" or "problem") and a `text`.
@@ -316,7 +322,7 @@ def check(
         "epochs": epochs,
         "steps": steps,
     }
-    complete = complete_settings(table, preset, settings, overrides, named)
+    complete = complete_settings(table, preset, settings, overrides, named, trust_code)
     return list(checking.check(complete))
 
 
@@ -326,6 +332,7 @@ def complete_settings(
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
     named: Mapping[str, object | None] | None = None,
+    trust_code: bool = False,
 ) -> Settings:
     """All settings of a run, from the arguments of `train`; None in `named` means the default."""
     passed = {name: value for name, value in (named or {}).items() if value is not None}
@@ -338,7 +345,9 @@ def complete_settings(
         if preset is not None or changes:
             raise RunError("pass settings or other arguments that change settings, not both")
         return settings
-    return load(None if settings is None else Path(settings), preset, changes)
+    return load(
+        None if settings is None else Path(settings), preset, changes, trust_code=trust_code
+    )
 
 
 def default_folder(settings: Settings) -> Path:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
+from cclk.cli.output import TRUST_CODE
 from cclk.cli.setting_options import MAIN, SettingOptions
 from cclk.cli.table_options import TableOptions
 
@@ -22,6 +23,7 @@ def check(
     preset: Annotated[
         str | None, Parameter(group=MAIN, help="settings that come with cclk")
     ] = None,
+    trust_code: Annotated[bool, Parameter(group=MAIN), TRUST_CODE] = False,
     settings: SettingOptions | None = None,
 ) -> int:
     """Check data as `cclk train` would read them: their content, problems, and the training time.
@@ -44,6 +46,7 @@ def check(
         preset=preset,
         settings=config,
         overrides=(settings or SettingOptions()).given(),
+        trust_code=trust_code,
     )
     console, problems = Console(), 0
     with console.status("reading all data"):

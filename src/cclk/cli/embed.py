@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cclk.cli.output import QUIET, notify
+from cclk.cli.output import QUIET, TRUST_CODE, notify
 
 _DATA = Parameter(
     help="a .csv or .parquet table with the run's input columns, an .npz file with x, or a"
@@ -26,6 +26,7 @@ def embed(
     data_dir: Annotated[Path | None, Parameter(help="folder of dataset files")] = None,
     row_id: Annotated[str | None, _ROW_ID] = None,
     batch_size: Annotated[int, Parameter(help="samples at a time")] = 256,
+    trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Embed data with the encoder of a run: one row of features for each sample, with its id.
@@ -36,7 +37,7 @@ def embed(
     """
     from cclk.run import Run
 
-    opened = Run(run)
+    opened = Run(run, trust_code=trust_code)
     rows = opened.embed(
         data, out, data_dir=data_dir, row_id=row_id, batch_size=batch_size, quiet=quiet
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from cclk.cli.output import QUIET
+from cclk.cli.output import QUIET, TRUST_CODE
 
 
 def evaluate(
@@ -17,6 +17,7 @@ def evaluate(
     bootstrap: Annotated[
         int, Parameter(help="resamples of the test split for the intervals")
     ] = 1000,
+    trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Evaluate runs on the test split: accuracy of the label, leakage of the condition.
@@ -28,7 +29,7 @@ def evaluate(
     from cclk.evaluation.table import evaluation_table
     from cclk.run import Run
 
-    opened = [Run(folder) for folder in runs]
+    opened = [Run(folder, trust_code=trust_code) for folder in runs]
     # Folders of the same name are distinguished by their paths.
     unique = len({run.name for run in opened}) == len(opened)
     named = {run.name if unique else str(run.folder): run for run in opened}

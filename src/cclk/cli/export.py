@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from cclk.cli.output import QUIET, notify
+from cclk.cli.output import QUIET, TRUST_CODE, notify
 
 _FORMAT = Parameter(help="onnx, safetensors, or torch (a program of torch.export)")
 _OUT = Parameter(help="file to write; default: RUN/export.onnx, .safetensors or .pt2")
@@ -18,6 +18,7 @@ def export(
     *,
     format: Annotated[Literal["onnx", "safetensors", "torch"], _FORMAT] = "onnx",  # noqa: A002
     out: Annotated[Path | None, _OUT] = None,
+    trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Write the encoder of a run in the format of other tools, verified to give the same features.
@@ -26,4 +27,4 @@ def export(
     """
     from cclk.run import Run
 
-    notify(f"written: {Run(run).export(format, out)}", quiet)
+    notify(f"written: {Run(run, trust_code=trust_code).export(format, out)}", quiet)

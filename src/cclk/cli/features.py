@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from cclk.cli.output import QUIET, notify
+from cclk.cli.output import QUIET, TRUST_CODE, notify
 from cclk.datasets import DATASETS, takes_features
 from cclk.errors import FeatureError
 from cclk.features import build_extractor, extract, load_all_rows
@@ -35,6 +35,7 @@ def features(
     batch_size: Annotated[int, Parameter(help="images at a time")] = 64,
     data_dir: Annotated[Path | None, _DATA_DIR] = None,
     dataset_options: Annotated[str | None, _DATASET_OPTIONS] = None,
+    trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Run an image encoder over a dataset and keep its features as the condition of a run.
@@ -77,6 +78,7 @@ def features(
         size=size,
         mean=mean,
         std=std,
+        trust_code=trust_code,
     )
     extract(samples, extractor, out, batch_size=batch_size, quiet=quiet)
     notify(f"written: {out.resolve()}", quiet)

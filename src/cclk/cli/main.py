@@ -60,8 +60,6 @@ def build_app(command: str = "") -> App:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; an error of the user is one line on stderr, without a traceback."""
-    # A console script does not search the current folder, where an import path may lead.
-    sys.path.insert(0, "")
     formatwarning = warnings.formatwarning
     warnings.formatwarning = _one_line
     try:

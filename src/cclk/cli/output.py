@@ -7,6 +7,10 @@ from rich.console import Console
 
 QUIET = Parameter(negative="", show_default=False, help="print only warnings and errors")
 
+TRUST_CODE = Parameter(
+    negative="", show_default=False, help="run code that an import path in a file names"
+)
+
 
 def notify(text: str, quiet: bool = False) -> None:
     """Print a line without markup or wrapping, so that paths can be copied."""

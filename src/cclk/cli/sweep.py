@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from cclk.cli.experiment_options import RESULTS, RUNS, WORKERS, require_positive, show
-from cclk.cli.output import QUIET, notify
+from cclk.cli.output import QUIET, TRUST_CODE, notify
 from cclk.cli.setting_options import SettingOptions
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import SettingsError
@@ -42,6 +42,7 @@ def sweep(
     workers: Annotated[int | None, WORKERS] = None,
     results: Annotated[Path, RESULTS] = Path("results"),
     runs: Annotated[Path, RUNS] = Path("runs/reproduce"),
+    trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
     settings: SettingOptions | None = None,
 ) -> None:
@@ -61,7 +62,7 @@ def sweep(
         raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
     overrides = (settings or SettingOptions()).given()
-    common = flat(load(config, preset, overrides))
+    common = flat(load(config, preset, overrides, trust_code=trust_code))
     if not test and "holdout" not in overrides and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on all rows, but some are measured on here
     knobs = [Knob.read(text) for text in over or DEFAULT]

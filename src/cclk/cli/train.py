@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cclk.cli.output import QUIET, notify
+from cclk.cli.output import QUIET, TRUST_CODE, notify
 from cclk.cli.setting_options import MAIN, SettingOptions
 from cclk.cli.table_options import TableOptions
 from cclk.errors import RunError
@@ -30,6 +30,7 @@ def train(
     settings: SettingOptions | None = None,
     out: Annotated[Path | None, _OUT] = None,
     resume: Annotated[bool, _RESUME] = False,
+    trust_code: Annotated[bool, Parameter(group=MAIN), TRUST_CODE] = False,
     quiet: Annotated[bool, Parameter(group=MAIN), QUIET] = False,
 ) -> None:
     """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
@@ -61,10 +62,14 @@ def train(
 
     keep_freed()
     if resume and out is not None:
-        trained = training.resume(out, quiet=quiet)
+        trained = training.resume(out, quiet=quiet, trust_code=trust_code)
     else:
         complete = run.complete_settings(
-            options, preset=preset, settings=config, overrides=overrides
+            options,
+            preset=preset,
+            settings=config,
+            overrides=overrides,
+            trust_code=trust_code,
         )
         folder = out or run.default_folder(complete)
         command = shlex.join(["cclk", *sys.argv[1:]])

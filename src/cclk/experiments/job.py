@@ -22,7 +22,7 @@ from cclk.training import train as training
 from cclk.training._process import give_back, keep_freed
 from cclk.training.callbacks import Callback
 from cclk.training.run_folder import SETTINGS, RunFolder, load_dataset, write_settings
-from cclk.training.settings import load
+from cclk.training.settings import import_paths, load
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,9 @@ def _run(job: Job, parent: Path) -> RunResult:
     settings = load(overrides={**job.settings, "seed": job.seed})
     callback = _callback(job, load_dataset(settings)) if job.watch else None
     if (folder / SETTINGS).exists():
-        _set_data_dir(settings.data.data_dir, folder)
-        done = training.resume(folder, quiet=True, callback=callback)
+        trust = bool(import_paths(settings.model_dump()))  # named in this process
+        _set_data_dir(settings.data.data_dir, folder, trust)
+        done = training.resume(folder, quiet=True, callback=callback, trust_code=trust)
     else:
         done = training.train(
             settings, folder, command="cclk reproduce", quiet=True, callback=callback
@@ -117,9 +118,9 @@ def _run(job: Job, parent: Path) -> RunResult:
     )
 
 
-def _set_data_dir(data_dir: Path | None, folder: Path) -> None:
+def _set_data_dir(data_dir: Path | None, folder: Path, trust_code: bool) -> None:
     """Record that the data were moved since a run was started."""
-    run = RunFolder(folder)
+    run = RunFolder(folder, trust_code=trust_code)
     if run.settings.data.data_dir != data_dir:
         data = run.settings.data.model_copy(update={"data_dir": data_dir})
         write_settings(folder, run.settings.model_copy(update={"data": data}), run.metadata)

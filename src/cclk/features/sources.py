@@ -32,6 +32,7 @@ def build_extractor(
     size: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    trust_code: bool = False,
 ) -> Extractor:
     """Build the extractor of an image encoder.
 
@@ -54,6 +55,7 @@ def build_extractor(
         mean: the network gets (x - mean) / std, with x in 0..1; one number, or one per channel.
             None: the source's normalization.
         std: as mean; pass both or neither.
+        trust_code: whether the file of a run may name its encoder by an import path.
     """
     options = dict(options or {})
     if (mean is None) != (std is None):
@@ -74,6 +76,11 @@ def build_extractor(
             )
         weights = source
         name, options = _encoder_of_run(Path(source).expanduser())
+        if ENCODERS.is_import_path(name) and not trust_code:
+            raise FeatureError(
+                f"{source}: the encoder is {name!r}, code that would be imported and run: if you"
+                " trust this file, pass trust_code=True, or --trust-code on the command line"
+            )
     elif source == "mobilenetv2":
         if mean is not None:
             raise FeatureError("mobilenetv2 has a fixed normalization: leave out mean and std")

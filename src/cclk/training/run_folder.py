@@ -32,7 +32,7 @@ from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.metrics import read_metrics
 from cclk.training.network import ContrastiveNetwork, embed
-from cclk.training.settings import Settings, parse
+from cclk.training.settings import Settings, parse, require_trust
 from cclk.training.trainer import Trainer
 
 SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
@@ -101,6 +101,7 @@ class RunFolder:
 
     Args:
         folder: The folder of a run that has been started.
+        trust_code: Whether its settings may name code by import paths.
 
     Attributes:
         folder: The folder.
@@ -108,7 +109,7 @@ class RunFolder:
         metadata: Version, command, content hash of the data, and number of threads.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
         self.folder = Path(folder)
         path = self.folder / SETTINGS
         try:
@@ -121,6 +122,7 @@ class RunFolder:
             raise RunError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
         names = [field.name for field in fields(RunMetadata)]
         self.metadata = RunMetadata(**{name: content.pop(name, None) for name in names})
+        require_trust(content, str(path), trust_code)
         self.settings = parse(content, str(path))
 
     @property

@@ -269,6 +269,8 @@ def load(
     source: Path | None = None,
     preset: str | None = None,
     overrides: Mapping[str, object] | None = None,
+    *,
+    trust_code: bool = False,
 ) -> Settings:
     """Load settings from a preset or a TOML file, and override some.
 
@@ -277,6 +279,7 @@ def load(
         preset: The name of a preset, instead of a file.
         overrides: Values by the name of the setting ("lr", "optim.lr" or "optim:lr"); text is read
             as TOML (`0.1`, `true`, `{ width = 16 }`).
+        trust_code: Whether the file may name code by import paths; overrides may.
     """
     if source is not None and preset is not None:
         raise SettingsError("choose a settings file or a preset, not both")
@@ -301,10 +304,49 @@ def load(
             raise SettingsError(f"{source} cannot be read: {error}") from error
         except tomllib.TOMLDecodeError as error:
             raise SettingsError(f"{source} is not valid TOML: {error}") from error
+        require_trust(tree, where, trust_code)
     for name, value in (overrides or {}).items():
         if value is not None:
             _override(tree, name, _from_toml(value))
     return parse(tree, where)
+
+
+def import_paths(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return the import paths in settings, by the name of the setting. Nothing is imported.
+
+    Args:
+        tree: Settings and sections by name, before validation.
+    """
+    paths: dict[str, str] = {}
+    for name, section, field in setting_fields():
+        values = tree.get(section) if section else tree
+        value = values.get(name) if isinstance(values, Mapping) else None
+        registry = _registry(field)
+        if registry is not None and isinstance(value, str) and registry.is_import_path(value):
+            paths[_full_name(name, section)] = value
+        if name == "dataset_options" and isinstance(value, Mapping):
+            columns = value.get("condition")
+            for column in columns if isinstance(columns, list) else [columns]:
+                kernel = str(column).partition(":")[2]
+                if KERNELS.is_import_path(kernel):
+                    paths[f"condition {column}"] = kernel
+    return paths
+
+
+def require_trust(tree: Mapping[str, Any], where: str, trust_code: bool) -> None:
+    """Raise an error if settings from a file name code, unless the user trusts the file.
+
+    Args:
+        tree: Settings and sections by name, before validation.
+        where: What to call the file.
+        trust_code: Whether the user trusts the file.
+    """
+    if not trust_code:
+        for name, path in import_paths(tree).items():
+            raise SettingsError(
+                f"{where}: {name} is {path!r}, code that would be imported and run: if you trust"
+                " this file, pass trust_code=True, or --trust-code on the command line"
+            )
 
 
 def parse(tree: Mapping[str, Any], where: str = "settings") -> Settings:

@@ -79,23 +79,30 @@ def train(
         if first and (loop is None or not loop.begun):
             before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS))
         raise
-    return RunFolder(folder)
+    return RunFolder(folder, trust_code=True)
 
 
-def resume(folder: Path, *, quiet: bool = False, callback: Callback | None = None) -> RunFolder:
+def resume(
+    folder: Path,
+    *,
+    quiet: bool = False,
+    callback: Callback | None = None,
+    trust_code: bool = False,
+) -> RunFolder:
     """Continue a run from its newest checkpoint, or from the start if there is none.
 
     Args:
         folder: The folder of a run.
         quiet: Whether to show no progress.
         callback: A measurement during training.
+        trust_code: Whether the settings of the run may name code by import paths.
     """
-    run = RunFolder(folder)
+    run = RunFolder(folder, trust_code=trust_code)
     trainer = Trainer(run.settings, run.dataset, launch(run.settings))
     with computing_with(run.metadata.threads or torch.get_num_threads()):
         data = run.metadata.data_fingerprint or fingerprint(run.dataset)
         _Loop(trainer, folder, data, quiet, callback).run()
-    return RunFolder(folder)
+    return RunFolder(folder, trust_code=trust_code)
 
 
 class _Loop:

@@ -105,6 +105,6 @@ class TrainedEncoder(nn.Module):
         return noise * self.encoder.inputs.std + self.encoder.inputs.mean
 
 
-def load(run: str | os.PathLike[str]) -> TrainedEncoder:
+def load(run: str | os.PathLike[str], *, trust_code: bool = False) -> TrainedEncoder:
     """The encoder of a finished run; its data need not be there any more."""
-    return TrainedEncoder(RunFolder(run))
+    return TrainedEncoder(RunFolder(run, trust_code=trust_code))

@@ -1,0 +1,150 @@
+"""No file runs code: an import path in a file is refused before anything is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cclk
+from cclk.cli.main import main
+from cclk.errors import CclkError
+from cclk.files import read_tensors, write_tensors
+from cclk.training.settings import load, parse
+
+CODE = """
+from pathlib import Path
+Path({mark!r}).touch()
+from torch import nn
+def build(channels=1, size=0):
+    return nn.Linear(channels, 4)
+"""
+
+
+class Planted:
+    """A finished run whose settings name code that leaves a mark when it is imported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.mark = folder, folder / "imported"
+        x = np.random.default_rng(0).normal(size=(60, 5))
+        self.data = folder / "data.npz"
+        np.savez(self.data, x=x, y=(x[:, 0] > 0).astype(int), condition=x[:, 1])
+        overrides = {"dataset": str(self.data), "encoder": "mlp", "augmentation": "vectors"}
+        overrides |= {"encoder_options": {"hidden": [4]}, "batch_size": 16, "steps": 1}
+        self.run = folder / "run"
+        cclk.train(overrides=overrides, out=self.run, quiet=True)
+        self.estimator = folder / "estimator.safetensors"
+        fitted = cclk.ConditionalEncoder(steps=1, encoder_options={"hidden": [4]})
+        fitted.fit(x.astype(np.float32)).save(self.estimator)
+        (folder / "planted_code.py").write_text(CODE.format(mark=str(self.mark)))
+        self.toml = folder / "settings.toml"
+        self.toml.write_text(
+            f'[data]\ndataset = "{self.data}"\n[augment]\naugmentation = "vectors"\n'
+            '[model]\nencoder = "planted_code:build"\n[train]\nsteps = 1\nbatch_size = 16\n'
+        )
+        settings = self.run / "settings.json"
+        tree = json.loads(settings.read_text())
+        tree["model"] |= {"encoder": "planted_code:build", "encoder_options": {}}
+        settings.write_text(json.dumps(tree))
+        for path in (self.run / "encoder.safetensors", self.estimator):
+            tensors, metadata = read_tensors(path)
+            changed = json.loads(metadata["settings"])
+            changed["model"] |= {"encoder": "planted_code:build", "encoder_options": {}}
+            write_tensors(path, tensors, metadata | {"settings": json.dumps(changed)})
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    return Planted(tmp_path_factory.mktemp("planted"))
+
+
+COMMANDS: dict[str, Callable[[Planted], list[object]]] = {
+    "evaluate": lambda files: ["evaluate", files.run],
+    "report": lambda files: ["report", files.run, "--out", files.folder / "report.html"],
+    "export": lambda files: ["export", files.run, "--format", "safetensors"],
+    "embed": lambda files: ["embed", files.run, files.data, "--out", files.folder / "e.npz"],
+    "resume": lambda files: ["train", "--resume", "--out", files.run],
+    "check": lambda files: ["check", files.toml],
+    "train": lambda files: ["train", files.toml, "--out", files.folder / "other"],
+    "features": lambda files: [
+        "features", "colordigits", "--encoder", files.run / "encoder.safetensors",
+        "--out", files.folder / "features.npz",
+    ],
+}  # fmt: skip
+CALLS: dict[str, Callable[[Planted], object]] = {
+    "load": lambda files: cclk.load(files.run),
+    "Run": lambda files: cclk.Run(files.run),
+    "train": lambda files: cclk.train(settings=files.toml, out=files.folder / "third"),
+    "check": lambda files: cclk.check(settings=files.toml),
+    "ConditionalEncoder.load": lambda files: cclk.ConditionalEncoder.load(files.estimator),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_refuse_code_from_files(
+    name: str, planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(planted.folder)
+    if name == "features":
+        monkeypatch.setattr("cclk.cli.features.takes_features", lambda _: True)
+    assert main([str(part) for part in COMMANDS[name](planted)]) == 2
+    line = capsys.readouterr().err
+    assert "'planted_code:build', code that would be imported and run" in line
+    assert "--trust-code" in line
+    assert line.count("\n") == 1
+    assert not planted.mark.exists()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_refuse_code_from_files(
+    name: str, planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(planted.folder)
+    with pytest.raises(CclkError, match=r"'planted_code:build', code .* trust_code=True"):
+        CALLS[name](planted)
+    assert not planted.mark.exists()
+
+
+def test_consent_runs_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is typed is consent for that call; a file needs it each time."""
+    planted = Planted(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = cclk.train(settings=planted.toml, trust_code=True, out=tmp_path / "own", quiet=True)
+    assert planted.mark.exists()
+    assert run.resume(quiet=True).settings.model.encoder == "planted_code:build"
+    assert main(["evaluate", "--quiet", "--trust-code", str(run.folder)]) == 0
+    assert cclk.load(run.folder, trust_code=True).width == 4
+    typed = ["--dataset", str(planted.data), "--augmentation", "vectors", "--steps", "1"]
+    typed += ["--batch-size", "16", "--encoder", "planted_code:build", "--out", "typed", "--quiet"]
+    assert main(["train", *typed]) == 0
+
+
+def test_a_kernel_of_a_condition_is_code_too(tmp_path: Path) -> None:
+    options = {"condition": ["age", "hour:package.module:Kernel"]}
+    settings = load(overrides={"dataset": "people.csv", "dataset_options": options})
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(parse(settings.model_dump()).model_dump(mode="json")))
+    with pytest.raises(CclkError, match=r"hour:package.module:Kernel is 'package.module:Kernel'"):
+        cclk.Run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["sklearn", "pyarrow", "statistics", "cyclopts"])
+def test_the_current_folder_is_not_searched(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    for command in (["-m", "cclk"], ["-c", "from cclk.cli.start import main; main()"]):
+        if command[0] == "-c":  # as the console script starts: its own folder comes first
+            command = ["-P", *command]
+        arguments = ["check", "--preset", "digits-infonce", "--steps", "1"]
+        done = subprocess.run(
+            [sys.executable, *command, *arguments],
+            cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        assert not (tmp_path / "ran").exists(), done.stderr
+        assert done.returncode == 0, done.stderr
