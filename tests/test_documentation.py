@@ -121,9 +121,12 @@ def test_the_readmes_example_is_short() -> None:
     ],
 )
 def test_code_runs(
-    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((ROOT / page).read_text(), "python")).replace("steps=1000", "steps=5")
     exec(compile(code, page, "exec"), {"__name__": page})
     if "print(" in code:

@@ -15,18 +15,19 @@ RETIRED = re.compile(
     r"(?<![a-z])(told|found|given|chosen|whole|places?|spread|about|looks?|looked|words|says?|said"
     r"|nobody|everybody|rooms?|pictures?|partners?|outcomes?|anew|is no|are no|goe?s? on|so many"
     r"|colour\w*|grey\w*|neighbour\w*|behaviour\w*|labelled|learnt"
-    r"|(?:standard|normal|regular|optim|initial|factor|random|summar|recogn)is(?:e|ed|er|ers|es|ing|ation))"
+    r"|(?:standard|normal|regular|optim|initial|factor|random|summar|recogn)"
+    r"is(?:e|ed|er|ers|es|ing|ation))"
     r"(?![a-z])"
 )
 ALLOWED = {
-    # Names of Python, torch and other libraries, and of old settings that are still read.
-    "FileNotFoundError", "ModuleNotFoundError", "colours", "grey", "partners", "picture_size", "standardise",
-    "outcomes", "effective_partners", "pictures", "spread",
-    # Seeds of random draws: the data are a function of them.
-    "uniform colour", "palette colour",
-}  # fmt: skip
+    # Names of Python, old names that are still read, and seeds of random draws.
+    *("FileNotFoundError", "ModuleNotFoundError", "about", "colours", "effective_partners"),
+    *("grey", "greyscale", "outcomes", "partners", "picture_size", "pictures", "spread"),
+    *("standardise", "inputs.spread", "uniform colour", "palette colour"),
+}
 PHRASES = re.compile(
-    r"there is no|there are no|about [\d{]|take about|whole numbers?|is no longer|not found|in place|rows? of words|by words"
+    r"there is no|there are no|about [\d{]|take about|whole numbers?|is no longer|not found"
+    r"|in.place|`inputs.spread`"
 )
 """Plain English in which these words carry their usual meaning."""
 

@@ -7,6 +7,6 @@ from pathlib import Path
 if sys.path[0] in ("", str(Path.cwd())):
     del sys.path[0]
 
-from cclk.cli.start import main  # noqa: E402
+from cclk.cli.start import main
 
 sys.exit(main())

@@ -1,7 +1,7 @@
 """A scikit-learn estimator: learn features of X that ignore or use a condition.
 
 encoder = ConditionalEncoder(steps=500).fit(X, sensitive_features=age)
-features = encoder.transform(X)            # features of X that reveal little about the age
+features = encoder.transform(X)            # features of X from which age is hard to read
 """
 
 from __future__ import annotations

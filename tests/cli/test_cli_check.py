@@ -17,7 +17,8 @@ def table(folder: Path, rows: int = 80) -> Path:
     for row in range(rows):
         Image.fromarray(random.integers(0, 255, (8, 8, 3), np.uint8)).save(folder / f"{row}.png")
         lines.append(
-            f"{row}.png,{20 + row * 0.5},n{row},same,{'rare' if row == 0 else row % 2},{random.normal():.2f},7"
+            f"{row}.png,{20 + row * 0.5},n{row},same,{'rare' if row == 0 else row % 2},"
+            f"{random.normal():.2f},7"
         )
     path = folder / "t.csv"
     path.write_text("\n".join(lines))

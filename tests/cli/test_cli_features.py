@@ -1,4 +1,4 @@
-"""`cclk features` from end to end: a file of features, and a dataset that has it as its condition."""
+"""`cclk features` from end to end: a file of features, and a dataset conditioned on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options: how they are listed, what is said about unknown ones, and how several values are given."""
+"""Options: how they are listed, messages on unknown ones, and options with several values."""
 
 from __future__ import annotations
 

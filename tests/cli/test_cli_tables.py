@@ -23,7 +23,8 @@ def table(tmp_path: Path) -> Path:
             tmp_path / f"{row}.png"
         )
         lines.append(
-            f"{row}.png,{age:.2f},{'AB'[row % 3 == 0]},{'x;y' if row % 5 else 'y'},{kind},{kind + random.normal():.3f},{age / 9:.3f}"
+            f"{row}.png,{age:.2f},{'AB'[row % 3 == 0]},{'x;y' if row % 5 else 'y'},{kind},"
+            f"{kind + random.normal():.3f},{age / 9:.3f}"
         )
     path = tmp_path / "people.csv"
     path.write_text("\n".join(lines))

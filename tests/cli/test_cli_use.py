@@ -1,4 +1,4 @@
-"""Using a trained encoder: embeddings of new data, exports that agree, and the encoder in Python."""
+"""Using a trained encoder: embeddings of new data, exports that agree, and Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def write_table(path: Path, rows: int) -> Path:
     for row in range(rows):
         Image.fromarray(random.integers(0, 255, (9, 9), np.uint8)).save(path.parent / f"{row}.png")
         lines.append(
-            f"{row}.png,{random.normal(50, 10):.2f},{random.normal():.3f},{random.normal(9, 4):.3f},n{row}"
+            f"{row}.png,{random.normal(50, 10):.2f},{random.normal():.3f},"
+            f"{random.normal(9, 4):.3f},n{row}"
         )
     path.write_text("\n".join(lines))
     return path

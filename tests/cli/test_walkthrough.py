@@ -43,7 +43,8 @@ def make_people(folder: Path) -> None:
         Image.fromarray(image).save(folder / name)
         traits = ["hat;glasses", "hat", "", "beard;hat"][row % 4]
         lines.append(
-            f"{name},{random.uniform(18, 90):.1f},{('Oslo', 'Bonn', 'Lyon')[row % 3]},{traits},{('no', 'yes')[smiling]}"
+            f"{name},{random.uniform(18, 90):.1f},{('Oslo', 'Bonn', 'Lyon')[row % 3]},{traits},"
+            f"{('no', 'yes')[smiling]}"
         )
     (folder / "people.csv").write_text("\n".join(lines) + "\n")
     (folder / "new.csv").write_text(

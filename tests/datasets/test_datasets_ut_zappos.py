@@ -272,7 +272,9 @@ def test_impossible_options(tmp_path: Path) -> None:
         load(tmp_path, holdout=7)
     with pytest.raises(DataError, match="size is 0: it must be"):
         load(tmp_path, size=0)
-    with pytest.raises(DataError, match="ut-zappos has no option 'colors': it takes size, holdout"):
+    with pytest.raises(
+        DataError, match="the dataset 'ut-zappos' has no option 'colors': it takes size, holdout"
+    ):
         load(tmp_path, colors="palette")
 
 

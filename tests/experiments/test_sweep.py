@@ -216,7 +216,7 @@ def test_a_sweep_is_not_lost_to_another(
     assert main([*begin, "--over", "infonce:lr=1e-3"]) == 2
     assert (
         capsys.readouterr().err
-        == f"cclk: {path} holds another sweep: keep both with --name, or delete it\n"
+        == f"cclk: {path} contains another sweep: keep both with --name, or delete it\n"
     )
     assert path.read_text() == before
     draw()

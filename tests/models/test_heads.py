@@ -44,7 +44,8 @@ def test_mistakes_are_named() -> None:
     assert all(isinstance(build_head(name, 8, 4), nn.Module) for name in HEADS)
     with pytest.raises(
         ValueError,
-        match=r"unknown head 'lin' \(did you mean 'linear' .*\): choose linear-bn, mlp, linear, none, or",
+        match=r"unknown head 'lin' \(did you mean 'linear' .*\): choose linear-bn, mlp, linear,"
+        r" none, or",
     ):
         build_head("lin", 84)
     with pytest.raises(ValueError, match="out is 0: a projection has at least 1 dimension"):

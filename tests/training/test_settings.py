@@ -33,7 +33,7 @@ def test_presets_are_what_the_experiment_chose(preset: str, row: str) -> None:
     )
     own, chosen = (
         load(preset=preset),
-        load(overrides=result["common"] | cell["settings"] | cell["choices"][cell["chosen"]]),
+        load(overrides=result["common"] | cell["settings"] | cell["choices"][cell["selected"]]),
     )
     assert (own.method, own.model, own.train.steps, own.train.sampler) == (
         chosen.method,

@@ -45,7 +45,7 @@ def check(
         (table or TableOptions()).table(),
         preset=preset,
         settings=config,
-        overrides=(settings or SettingOptions()).given(),
+        overrides=(settings or SettingOptions()).passed(),
         trust_code=trust_code,
     )
     console, problems = Console(), 0

@@ -1,4 +1,4 @@
-"""The settings of a run as options of a command, their help, and errors about unknown options."""
+"""The settings of a run as options of a command, their help, and messages on unknown options."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 class SettingOptions:
     """Every setting by its name, such as --batch-size; None where it is not set."""
 
-    def given(self) -> dict[str, str]:
+    def passed(self) -> dict[str, str]:
         return {
             name: value
             for name, _, _ in setting_fields()
@@ -145,7 +145,7 @@ def with_current_names(arguments: list[str]) -> list[str]:
 
 
 def unknown_option(error: UnknownOptionError) -> str:
-    """Return the message about an option that a command does not have, with the most similar one.
+    """Return a message on an option that a command does not have, with the most similar one.
 
     Args:
         error: The error of cyclopts.

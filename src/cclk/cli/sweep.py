@@ -61,7 +61,7 @@ def sweep(
     if target in [files.path_of(results, taken, size) for taken in EXPERIMENTS for size in SIZES]:
         raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
-    overrides = (settings or SettingOptions()).given()
+    overrides = (settings or SettingOptions()).passed()
     common = flat(load(config, preset, overrides, trust_code=trust_code))
     if not test and "holdout" not in overrides and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on all rows, but some are measured on here

@@ -43,7 +43,7 @@ def train(
     lists all settings.
     """
     options = (table or TableOptions()).table()
-    overrides = (settings or SettingOptions()).given()
+    overrides = (settings or SettingOptions()).passed()
     if resume:
         if out is None:
             raise RunError("--resume needs --out, the folder of the run to resume")

@@ -7,8 +7,7 @@ of a dataset.
                 "train/n01440764/n01440764_10026.JPEG"
     metadata    JSON text: the dataset, the encoder and the version that wrote the file
 
-A dataset loaded with `features=FILE` has them as its condition, whichever rows are held out. In
-files of earlier versions, `metadata` is called `about`.
+A dataset loaded with `features=FILE` has them as its condition, whichever rows are held out.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ def _positive_against(
 
 
 @dataclass
-class Estimate:
+class ConditionalMean:
     """cond_i = log sum_j w_ji exp S_ij of a tile of anchors."""
 
     terms: Tensor
@@ -245,7 +245,7 @@ class Estimate:
     """exp S, in the memory of the scores; None if out of range, when the scores are unchanged."""
 
 
-def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) -> Estimate:
+def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) -> ConditionalMean:
     """Estimate cond; `scores` and `weights` are overwritten.
 
     exp S lies between exp(-1/temperature) and exp(1/temperature), so an estimate below the former,
@@ -269,4 +269,4 @@ def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) 
     alive = (total > 0) & (cond > floor.log)
     floor.anchors += len(total)
     floor.floored.append((~alive).sum())
-    return Estimate(terms, total, cond.where(alive, floor.log), alive, exponentials)
+    return ConditionalMean(terms, total, cond.where(alive, floor.log), alive, exponentials)

@@ -44,8 +44,10 @@ def build_head(name: str, width: int, out: int = 128) -> nn.Module:
 
 
 def linear_bn(width: int, out: int) -> nn.Module:
+    # The order of construction is the order of the random draws.
+    hidden = hidden_layer(width, width)
     last = nn.Linear(width, out, bias=False), nn.BatchNorm1d(out, affine=False)
-    return nn.Sequential(*hidden_layer(width, width), *last)
+    return nn.Sequential(*hidden, *last)
 
 
 def mlp(width: int, out: int) -> nn.Module:
