@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cclk.extras import MissingExtraError, needed_for
+from cclk._extras import MissingExtraError, needed_for
 
 ROOT = Path(__file__).parents[1]
 BLOCKED = """

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cclk.files import read_tensors, replace_file, replace_text, write_tensors
+from cclk._files import read_tensors, replace_file, replace_text, write_tensors
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import cclk
+from cclk._files import read_tensors, write_tensors
 from cclk.cli.main import main
 from cclk.errors import CclkError
-from cclk.files import read_tensors, write_tensors
 from cclk.training.settings import load, parse
 
 CODE = """

@@ -10,7 +10,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from cclk.extras import needed_for
+from cclk._extras import needed_for
 
 if TYPE_CHECKING:
     from cclk import condition as condition

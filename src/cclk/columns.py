@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cclk.dates import days, days_of, is_date
+from cclk._dates import days, days_of, is_date
 from cclk.errors import DataError
 
 Array = npt.NDArray[Any]

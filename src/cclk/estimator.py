@@ -23,11 +23,11 @@ from sklearn.base import (  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 from torch import Tensor
 
+from cclk._files import read_tensors, write_tensors
 from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkWarning, DataError, SettingsError
-from cclk.files import read_tensors, write_tensors
 from cclk.training import methods
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings, load, parse, require_trust

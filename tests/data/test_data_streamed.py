@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cclk import CclkWarning
+from cclk._extras import MissingExtraError
 from cclk.data import Split, decode, image_cache, streamed
 from cclk.data.decode import read_image
 from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError
-from cclk.extras import MissingExtraError
 
 QUADRANTS = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 255, 0]]], np.uint8)
 """Red, green / blue, yellow."""

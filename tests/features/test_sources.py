@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from cclk._extras import MissingExtraError
 from cclk.errors import FeatureError
-from cclk.extras import MissingExtraError
 from cclk.features import build_extractor
 from cclk.features.extractor import Extractor
 from cclk.models import build_encoder

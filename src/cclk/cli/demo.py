@@ -29,9 +29,9 @@ def demo(
     if seeds < 1:
         raise RunError(f"--seeds is {seeds}: it must be at least 1")
     import cclk
+    from cclk._files import replace_text
     from cclk.evaluation.run_evaluation import label_and_condition
     from cclk.evaluation.table import evaluation_table
-    from cclk.files import replace_text
     from cclk.report import summarize
     from cclk.report.run_view import view_run
     from cclk.run import Run, train

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from cclk import __version__, extras
+from cclk import __version__, _extras
 
 NEEDED = ("cyclopts", "pydantic", "rich")
 
@@ -21,7 +21,7 @@ def main() -> int:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(
-            f"cclk: {extras.missing('the command line', ', '.join(missing), 'report')}",
+            f"cclk: {_extras.missing('the command line', ', '.join(missing), 'report')}",
             file=sys.stderr,
         )
         return 2

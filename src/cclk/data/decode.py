@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from cclk._extras import needed_for
 from cclk.errors import DataError
-from cclk.extras import needed_for
 
 if TYPE_CHECKING:
     from PIL.Image import Image

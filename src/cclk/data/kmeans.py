@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cclk._extras import needed_for
 from cclk.errors import DataError
-from cclk.extras import needed_for
 
 _STARTS = 4
 

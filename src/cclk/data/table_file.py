@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cclk.dates import EXAMPLE, days, is_date
+from cclk._dates import EXAMPLE, days, is_date
+from cclk._extras import needed_for
 from cclk.errors import DataError
-from cclk.extras import needed_for
 
 Strings = npt.NDArray[np.object_]
 Doubles = npt.NDArray[np.float64]

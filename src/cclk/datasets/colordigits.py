@@ -17,12 +17,12 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
+from cclk._extras import needed_for
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.randomness import generator
 from cclk.data.splits import hold_out, stratified_order
 from cclk.datasets.colored_background import COLOR, Colors, draw_colors, paint
-from cclk.extras import needed_for
 
 _TEST = 397
 _LIT = ("abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg")

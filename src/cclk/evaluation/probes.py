@@ -13,9 +13,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from cclk._extras import needed_for
 from cclk.evaluation.feature_splits import Floats, Integers
 from cclk.evaluation.one_thread import one_thread
-from cclk.extras import needed_for
 
 # Strongest regularization first: it wins ties, and each logistic fit starts from the previous one.
 _STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)

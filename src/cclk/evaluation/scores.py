@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from cclk._files import check_json, replace_text
 from cclk.errors import RunError
-from cclk.files import check_json, replace_text
 
 FILE = "evaluation.json"
 PROBES: tuple[Literal["linear", "nonlinear"], ...] = ("linear", "nonlinear")

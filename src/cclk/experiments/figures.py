@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cclk._extras import needed_for
+from cclk._files import replace_file
 from cclk.evaluation import pareto_optimal
 from cclk.experiments.measure import TITLES
 from cclk.experiments.results import CellResult, ExperimentResult
-from cclk.extras import needed_for
-from cclk.files import replace_file
 
 # Distinguishable for the color-blind (Okabe and Ito).
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cclk._files import check_json, replace_text
 from cclk.errors import ResultError
 from cclk.experiments.measure import Measure, SplitName
 from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsFigure
-from cclk.files import check_json, replace_text
 
 _HEADER = ("experiment", "size", "title", "source", "command", "version", "torch", "cores")
 

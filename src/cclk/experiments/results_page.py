@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from cclk._files import replace_text
 from cclk.errors import ResultError
 from cclk.experiments import results
 from cclk.experiments.figures import draw
 from cclk.experiments.markdown import markdown
 from cclk.experiments.registry import EXPERIMENTS
 from cclk.experiments.results import ExperimentResult
-from cclk.files import replace_text
 
 
 def read_results(folder: Path) -> dict[str, ExperimentResult]:

@@ -15,12 +15,12 @@ import torch
 
 import cclk
 from cclk import datasets
+from cclk._files import replace_file
 from cclk.data import Dataset, Split
 from cclk.data.feature_files import row_ids
 from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError, FeatureError
 from cclk.features.extractor import Extractor
-from cclk.files import replace_file
 
 
 def load_all_rows(

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cclk._extras import needed_for
 from cclk.errors import FeatureError
-from cclk.extras import needed_for
 from cclk.features.extractor import Extractor, first_line
 from cclk.models import InputTransform
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cclk._files import read_tensors
 from cclk.errors import FeatureError
 from cclk.features.clip import clip_extractor
 from cclk.features.extractor import Extractor, first_line
 from cclk.features.onnx import onnx_extractor
-from cclk.files import read_tensors
 from cclk.models import InputTransform, build_encoder
 from cclk.registry import ENCODERS
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor
 
+from cclk._eager import eager
 from cclk.condition import Columns, Condition
-from cclk.eager import eager
 from cclk.errors import CclkError
 
 if TYPE_CHECKING:

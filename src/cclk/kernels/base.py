@@ -17,8 +17,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from cclk._eager import eager
 from cclk.condition import Columns, Condition, as_condition
-from cclk.eager import eager
 from cclk.errors import CclkError, warn
 from cclk.kernels import bandwidth
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cclk.eager import eager
+from cclk._eager import eager
 from cclk.errors import warn
 from cclk.kernels import Delta
 from cclk.losses.batch import Batch

@@ -13,8 +13,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from cclk._eager import eager
 from cclk.condition import Condition, as_condition
-from cclk.eager import eager
 from cclk.errors import DataError, SettingsError, warn
 from cclk.kernels import RBF, Kernel
 from cclk.kernels.bandwidth import Scale

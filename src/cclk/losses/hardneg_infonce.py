@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from cclk.eager import eager
+from cclk._eager import eager
 from cclk.errors import SettingsError
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cclk._eager import eager
 from cclk.condition import Condition, as_condition
-from cclk.eager import eager
 from cclk.errors import CclkError
 from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import HasLengthScale, divisor, effective_neighbors, scaled_leaves

@@ -10,9 +10,9 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from cclk._extras import needed_for
+from cclk._files import replace_text
 from cclk.errors import CclkError
-from cclk.extras import needed_for
-from cclk.files import replace_text
 from cclk.report import plots
 from cclk.report.groups import differences
 from cclk.report.headline import summarize

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cclk._files import replace_file
 from cclk.errors import RunError, warn
-from cclk.files import replace_file
 
 CHECKPOINTS = "checkpoints"
 KEPT = 2

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cclk._files import replace_file
 from cclk.errors import RunError
-from cclk.files import replace_file
 
 Floats = npt.NDArray[np.float32]
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cclk._extras import needed_for
+from cclk._files import replace_file, write_tensors
 from cclk.errors import RunError
-from cclk.extras import needed_for
-from cclk.files import replace_file, write_tensors
 from cclk.training.trained import TrainedEncoder
 
 Format = Literal["onnx", "safetensors", "torch"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cclk.extras import needed_for
+from cclk._extras import needed_for
 from cclk.training.settings import Settings
 
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from cclk._extras import needed_for
+from cclk._files import replace_text
 from cclk.errors import RunError
-from cclk.extras import needed_for
-from cclk.files import replace_text
 
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 

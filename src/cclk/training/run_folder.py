@@ -23,11 +23,11 @@ from torch import Tensor
 
 import cclk
 from cclk import datasets
+from cclk._files import read_tensors, replace_text, write_tensors
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 from cclk.data.table_file import TableFile
 from cclk.errors import RunError, SettingsError
-from cclk.files import read_tensors, replace_text, write_tensors
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.metrics import read_metrics

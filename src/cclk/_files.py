@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from cclk._extras import needed_for
 from cclk.errors import CclkError
-from cclk.extras import needed_for
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
