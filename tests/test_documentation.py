@@ -126,6 +126,7 @@ def test_code_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((ROOT / page).read_text(), "python")).replace("steps=1000", "steps=5")
     exec(compile(code, page, "exec"), {"__name__": page})
@@ -155,5 +156,5 @@ def test_commands_are_understood(page: str, command: list[str]) -> None:
     )
     settings = bound.arguments.get("settings")
     if settings is not None:
-        load(None, bound.arguments.get("preset"), settings.given())
+        load(None, bound.arguments.get("preset"), settings.passed())
     assert inspect.signature(function).bind(*bound.args, **bound.kwargs)

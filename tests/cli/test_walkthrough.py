@@ -83,7 +83,7 @@ def test_the_guides_commands_work(
         assert words in told["train"]
     assert f"all {ROWS} images can be read" in told["check"]
     assert "!!" not in told["check"]
-    assert "measure it with: cclk evaluate runs/people" in told["train"]
+    assert "evaluate it with: cclk evaluate runs/people" in told["train"]
 
     run = tmp_path / "runs" / "people"
     assert json.loads((run / "settings.json").read_text())["method"] == "fair-cclk"

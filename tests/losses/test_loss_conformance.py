@@ -306,7 +306,7 @@ def test_anchors_without_neighbors_are_counted() -> None:
         warnings.simplefilter("error")
         loss(x, y, z)  # once is enough
     both = cclk.FairCCLK(kernels.Delta(), symmetric=True)
-    with pytest.warns(cclk.CclkWarning, match="25 % of anchors"):
+    with pytest.warns(cclk.CclkWarning, match="25% of anchors"):
         both(x, y, z)
     assert both.report is not None
     assert float(both.report.floored) == 0.25
