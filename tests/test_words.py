@@ -1,4 +1,4 @@
-"""The vocabulary of the code: retired words and British spellings stay out of it."""
+"""The vocabulary of the code: no retired words, one name per thing, and typed signatures."""
 
 from __future__ import annotations
 
@@ -67,3 +67,25 @@ def test_no_two_classes_or_files_of_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 classes.setdefault(node.name, []).append(path.name)
     assert not {name: where for name, where in classes.items() if len(where) > 1}
+
+
+UNTYPED = re.compile(r"(dict|Mapping)\[str, Any\]")
+STATES = ("state_dict", "load_state_dict", "load_checkpoint")
+"""States follow the convention of torch."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_public_signatures_have_no_untyped_mappings(path: Path) -> None:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    methods = [node for cls in body if isinstance(cls, ast.ClassDef) for node in cls.body]
+    for node in (*body, *methods):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            annotations = [each.annotation for each in (*node.args.args, *node.args.kwonlyargs)]
+            for annotation in filter(None, [*annotations, node.returns]):
+                text = ast.unparse(annotation)
+                assert node.name in STATES or not UNTYPED.search(text), f"{node.name}: {text}"
+
+
+def test_no_method_is_known_by_its_spelling() -> None:
+    for path in FILES:
+        assert 'endswith("cclk")' not in path.read_text(encoding="utf-8"), path

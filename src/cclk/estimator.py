@@ -83,7 +83,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         kernel: str = _DEFAULTS.loss.kernel,
         encoder: str = "mlp",  # X is a table in most pipelines
         *,
-        encoder_options: Mapping[str, Any] | None = None,
+        encoder_options: Mapping[str, object] | None = None,
         augmentation: str = "auto",  # depends on X, which is unknown before fit
         steps: int = 500,  # fewer than a run has: a grid search fits many times
         batch_size: int = _DEFAULTS.train.batch_size,

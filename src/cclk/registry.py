@@ -127,7 +127,10 @@ class Registry(Generic[T]):
             raise self.error(f"the {self.kind} {name!r} cannot be imported: {error}") from error
 
     def create(
-        self, name: str, arguments: Mapping[str, Any], options: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        options: Mapping[str, object] | None = None,
     ) -> Any:
         """Call the class or function of a name; see `call`.
 
@@ -167,8 +170,8 @@ def entry_points() -> importlib.metadata.EntryPoints:
 
 def call(
     factory: object,
-    arguments: Mapping[str, Any],
-    options: Mapping[str, Any],
+    arguments: Mapping[str, object],
+    options: Mapping[str, object],
     *,
     what: str,
     error: type[CclkError] = SettingsError,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
-from cclk import augment
+import cclk
+from cclk import augment, kernels
 from cclk.errors import SettingsError
 from cclk.registry import METHODS
-from cclk.training.settings import load, presets, setting_fields
+from cclk.training.settings import LossSettings, load, presets, setting_fields
 
 ROOT = Path(__file__).parents[2]
 
@@ -178,3 +180,13 @@ def test_missing_sources(tmp_path: Path) -> None:
         load(preset="digit-fair")
     with pytest.raises(SettingsError, match="not both"):
         load(tmp_path / "a.toml", preset="digits-fair")
+
+
+def test_losses_and_settings_have_the_same_defaults() -> None:
+    """Except for the two whose difference is written beside them."""
+    settings = Settings().loss
+    for loss in (cclk.InfoNCE, cclk.HardNegInfoNCE, cclk.FairCCLK, cclk.WeaklySupCCLK, kernels.RBF):
+        parameters = inspect.signature(loss).parameters
+        for name in (parameters.keys() & LossSettings.model_fields.keys()) - {"kernel"}:
+            same = getattr(settings, name) == parameters[name].default
+            assert same == (name not in ("views", "symmetric")), (loss, name)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +38,7 @@ class FeatureFile:
     path: Path
     features: npt.NDArray[np.float32]
     ids: npt.NDArray[np.str_]
-    metadata: dict[str, Any]
+    metadata: dict[str, object]
 
 
 def row_ids(part: str, rows: int) -> npt.NDArray[np.str_]:

@@ -19,7 +19,8 @@ def label_and_condition(run: RunFolder) -> tuple[str, str]:
     """The names of label and condition in sentences; the condition is "" if there is none."""
     columns, data = run.dataset.columns, run.settings.data
     condition = columns[0].name if len(columns) == 1 else "condition" if columns else ""
-    return _NAMES.get(data.dataset, (data.dataset_options.get("label", "label"), condition))
+    label = str(data.dataset_options.get("label", "label"))
+    return _NAMES.get(data.dataset, (label, condition))
 
 
 def evaluate_run(run: RunFolder, bootstrap: int = 1000, quiet: bool = False) -> Evaluation:

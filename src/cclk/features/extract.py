@@ -24,7 +24,7 @@ from cclk.features.extractor import Extractor
 
 
 def load_all_rows(
-    name: str, *, data_dir: Path | None = None, options: Mapping[str, Any] | None = None
+    name: str, *, data_dir: Path | None = None, options: Mapping[str, object] | None = None
 ) -> Dataset:
     """Load a dataset without a holdout, so that its features fit any later holdout.
 
@@ -33,12 +33,12 @@ def load_all_rows(
         data_dir: folder of dataset files.
         options: options of the dataset, without `holdout`.
     """
-    options = dict(options or {})
-    if "holdout" in options:
+    every: dict[str, Any] = dict(options or {})
+    if "holdout" in every:
         raise DataError("features are extracted for all samples: leave out the option holdout")
     if not name.endswith(".npz"):  # an .npz file marks its validation rows itself
-        options["holdout"] = 0
-    return datasets.load(name, data_dir=data_dir, **options)
+        every["holdout"] = 0
+    return datasets.load(name, data_dir=data_dir, **every)
 
 
 def extract(

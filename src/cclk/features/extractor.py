@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ class Extractor:
 
     name: str
     encode: Callable[[Tensor], Tensor]
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, object] = field(default_factory=dict)
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:

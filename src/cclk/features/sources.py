@@ -28,7 +28,7 @@ def build_extractor(
     channels: int,
     pixels: int,
     weights: Path | str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     size: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -111,7 +111,7 @@ def build_extractor(
             ) from error
     device = "cuda" if torch.cuda.is_available() else "cpu"
     encoder = encoder.eval().to(device)
-    metadata: dict[str, Any] = {
+    metadata: dict[str, object] = {
         "encoder_options": options,
         "size": size,
         "mean": mean,

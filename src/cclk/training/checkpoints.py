@@ -36,14 +36,14 @@ class RunIdentity:
         processes: The number of processes.
     """
 
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     data_fingerprint: str
     version: str
     processes: int
 
 
 def save_checkpoint(
-    folder: Path, step: int, state: Mapping[str, Any], identity: RunIdentity
+    folder: Path, step: int, state: Mapping[str, object], identity: RunIdentity
 ) -> None:
     """Write the checkpoint of a step and delete all but the newest ones.
 
@@ -126,9 +126,9 @@ def _require_same_run(path: Path, stored: Any, identity: RunIdentity) -> None:
             )
 
 
-def _flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(tree: Mapping[str, object]) -> dict[str, object]:
     """Settings by their full names."""
-    names: dict[str, Any] = {}
+    names: dict[str, object] = {}
     for section, value in tree.items():
         if isinstance(value, Mapping):
             names |= {f"{section}.{name}": item for name, item in value.items()}

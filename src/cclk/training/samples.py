@@ -82,7 +82,7 @@ def read_samples(
     """The samples of a file or dataset, read as the run read its own, and their ids."""
     folder = data_dir or run.settings.data.data_dir
     if source.endswith((".csv", ".parquet")):
-        options = {
+        options: dict[str, Any] = {
             name: value
             for name, value in run.settings.data.dataset_options.items()
             if name in _INPUT_OPTIONS

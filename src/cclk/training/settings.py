@@ -70,7 +70,7 @@ class DataSettings(Section):
         ge=0,
         description="training rows moved to the validation split; default: set by the dataset",
     )
-    dataset_options: dict[str, Any] = Field({}, description="options of the dataset")
+    dataset_options: dict[str, object] = Field({}, description="options of the dataset")
     condition_scale: float = Field(
         1.0, gt=0, description="factor of the condition, as if measured in other units"
     )
@@ -86,7 +86,7 @@ class AugmentSettings(Section):
     augmentation: Annotated[str, AUGMENTATIONS] = Field(
         "digits", description="random changes of a view"
     )
-    augmentation_options: dict[str, Any] = Field(
+    augmentation_options: dict[str, object] = Field(
         {}, description="options of the augmentation, such as { crop = [0.2, 1.0] }"
     )
 
@@ -95,7 +95,7 @@ class ModelSettings(Section):
     """The network to train."""
 
     encoder: Annotated[str, ENCODERS] = Field("lenet5", description="network of the features")
-    encoder_options: dict[str, Any] = Field(
+    encoder_options: dict[str, object] = Field(
         {}, description="options of the encoder, such as { stem = 'cifar', width = 16 }"
     )
     head: Annotated[str, HEADS] = Field("linear-bn", description="projection head")
@@ -124,6 +124,7 @@ class LossSettings(Section):
     solver: Literal["auto", "exact", "features", "nystrom"] = Field(
         "auto", description="how the operator is computed"
     )
+    # The losses default to the paper's equations; training follows SimCLR and the authors' release.
     views: Literal["cross", "all"] = Field("all", description="all: also compare within a view")
     symmetric: bool = Field(True, description="both views are anchors")
     beta: float = Field(1.0, ge=0, description="hardness of hardneg-infonce")
@@ -311,7 +312,7 @@ def load(
     return parse(tree, where)
 
 
-def import_paths(tree: Mapping[str, Any]) -> dict[str, str]:
+def import_paths(tree: Mapping[str, object]) -> dict[str, str]:
     """Return the import paths in settings, by the name of the setting. Nothing is imported.
 
     Args:
@@ -333,7 +334,7 @@ def import_paths(tree: Mapping[str, Any]) -> dict[str, str]:
     return paths
 
 
-def require_trust(tree: Mapping[str, Any], where: str, trust_code: bool) -> None:
+def require_trust(tree: Mapping[str, object], where: str, trust_code: bool) -> None:
     """Raise an error if settings from a file name code, unless the user trusts the file.
 
     Args:
@@ -349,7 +350,7 @@ def require_trust(tree: Mapping[str, Any], where: str, trust_code: bool) -> None
             )
 
 
-def parse(tree: Mapping[str, Any], where: str = "settings") -> Settings:
+def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:
     """Validate settings; the first invalid one raises an error of one line.
 
     Args:
