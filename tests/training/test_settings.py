@@ -12,7 +12,7 @@ import cclk
 from cclk import augment, kernels
 from cclk.errors import SettingsError
 from cclk.registry import METHODS
-from cclk.training.settings import LossSettings, load, presets, setting_fields
+from cclk.training.settings import LossSettings, Settings, load, presets, setting_fields
 
 ROOT = Path(__file__).parents[2]
 
