@@ -1,19 +1,25 @@
-"""Checkpoints: damage is detected, and a checkpoint of another run is refused."""
+"""Run folders: damage is detected, foreign checkpoints are refused, one process writes."""
 
 from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import cclk
+from cclk._files import read_tensors, write_tensors
 from cclk.errors import CclkError, CclkWarning, RunError
 from cclk.training import train as training
 from cclk.training.checkpoints import _read
 from cclk.training.settings import Settings, load
+from cclk.training.trainer import Trainer
 
 
 def small(data: Path, **overrides: object) -> Settings:
@@ -102,3 +108,66 @@ def test_edited_settings_and_renamed_checkpoints_are_refused(
     path.write_text(path.read_text().replace('"temperature": 0.1', '"temperature": 0.2'))
     with pytest.raises(CclkError, match=r"loss.temperature was 0.1 and is 0.2"):
         training.resume(tmp_path / "edited", quiet=True)
+
+
+def test_one_process_writes_a_folder(vectors: Path, finished: Path, tmp_path: Path) -> None:
+    interrupted(finished, tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    ready = tmp_path / "ready"
+    code = (
+        "import sys, time; from pathlib import Path; from cclk.training.run_folder import locked\n"
+        f"with locked(Path({str(tmp_path / 'run')!r})):\n"
+        f"    Path({str(ready)!r}).touch(); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code])
+    while not ready.exists():
+        time.sleep(0.05)
+    with pytest.raises(RunError, match=f"is being written by process {holder.pid} on .*: wait"):
+        training.resume(tmp_path / "run", quiet=True)
+    (tmp_path / "run" / "settings.json").rename(tmp_path / "settings.json")
+    with pytest.raises(RunError, match=f"is being written by process {holder.pid}"):
+        training.train(small(vectors), tmp_path / "run", quiet=True)
+    (tmp_path / "settings.json").rename(tmp_path / "run" / "settings.json")
+    after = {path: path.read_bytes() for path in before if path.name != ".lock"}
+    assert after == {path: before[path] for path in after}
+    holder.kill()
+    holder.wait()
+    training.resume(tmp_path / "run", quiet=True)  # the lock ended with its process
+    assert (tmp_path / "run" / "encoder.safetensors").exists()
+
+
+def test_a_run_that_diverges_is_not_saved(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Trainer.step
+
+    def diverges(self: Trainer, number: int) -> torch.Tensor:
+        loss = step(self, number)
+        if number == 3:
+            next(self.network.parameters()).data[0] = torch.nan
+        return loss
+
+    monkeypatch.setattr(Trainer, "step", diverges)
+    with pytest.raises(RunError, match=r"training diverged by step 4: .* is not finite; lower lr"):
+        training.train(small(vectors, log_every=4), tmp_path / "run", quiet=True)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [
+        "step-000000002.ckpt"
+    ]
+    assert not (tmp_path / "run" / "encoder.safetensors").exists()
+
+
+def test_weights_and_features_that_are_not_finite_are_refused(
+    vectors: Path, finished: Path, tmp_path: Path
+) -> None:
+    encoder = cclk.load(finished)
+    x = np.zeros((3, 4), np.float32)
+    x[1] = 3e38
+    with pytest.raises(RunError, match="the features of sample 1 are not finite"):
+        encoder.embed(x * np.float32(1.0) + np.array([0, 0, 0, 0], np.float32))
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / "encoder.safetensors"
+    tensors, metadata = read_tensors(path)
+    name = next(name for name in tensors if name.endswith("weight"))
+    write_tensors(path, tensors | {name: tensors[name] * torch.inf}, metadata)
+    with pytest.raises(RunError, match=r"weights .* are not finite: train it again"):
+        cclk.load(tmp_path / "run")

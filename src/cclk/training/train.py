@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import math
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import torch
@@ -23,11 +24,13 @@ from cclk.training.display import Display
 from cclk.training.launch import launch
 from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
 from cclk.training.run_folder import (
+    LOCK,
     SETTINGS,
     FolderBefore,
     RunFolder,
     RunMetadata,
     load_dataset,
+    locked,
     make_folder,
     write_encoder,
     write_settings,
@@ -59,26 +62,31 @@ def train(
     fabric.barrier()  # all processes have read the folder before one writes
     if occupied:
         raise RunError(f"{folder} already contains a run: resume it, or choose another folder")
-    loop = None
     try:
         make_folder(folder / CHECKPOINTS)
-        dataset = load_dataset(settings)
-        settings, notice = methods.fitting_batch(settings, dataset)
-        if notice and first:
-            warn(notice)
-        data = fingerprint(dataset)
-        loop = _Loop(Trainer(settings, dataset, fabric), folder, data, quiet, callback)
-        threads = settings.train.threads or loop.trainer.best_threads()
-        if first:
-            metadata = RunMetadata(cclk.__version__, command, data, threads)
-            write_settings(folder, settings, metadata)
-        fabric.barrier()
-        with computing_with(threads):
-            loop.run()
-    except BaseException:
-        if first and (loop is None or not loop.begun):
-            before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS))
+    except RunError:
+        before.restore(())
         raise
+    with locked(folder) if first else nullcontext():
+        loop = None
+        try:
+            dataset = load_dataset(settings)
+            settings, notice = methods.fitting_batch(settings, dataset)
+            if notice and first:
+                warn(notice)
+            data = fingerprint(dataset)
+            loop = _Loop(Trainer(settings, dataset, fabric), folder, data, quiet, callback)
+            threads = settings.train.threads or loop.trainer.best_threads()
+            if first:
+                metadata = RunMetadata(cclk.__version__, command, data, threads)
+                write_settings(folder, settings, metadata)
+            fabric.barrier()
+            with computing_with(threads):
+                loop.run()
+        except BaseException:
+            if first and (loop is None or not loop.begun):
+                before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS, LOCK))
+            raise
     return RunFolder(folder, trust_code=True)
 
 
@@ -99,7 +107,9 @@ def resume(
     """
     run = RunFolder(folder, trust_code=trust_code)
     trainer = Trainer(run.settings, run.dataset, launch(run.settings))
-    with computing_with(run.metadata.threads or torch.get_num_threads()):
+    threads = run.metadata.threads or torch.get_num_threads()
+    first = trainer.fabric.global_rank == 0
+    with locked(folder) if first else nullcontext(), computing_with(threads):
         data = run.metadata.data_fingerprint or fingerprint(run.dataset)
         _Loop(trainer, folder, data, quiet, callback).run()
     return RunFolder(folder, trust_code=trust_code)
@@ -143,6 +153,9 @@ class _Loop:
                 done, self.begun = step + 1, True
                 last = done == trainer.total
                 measured = self.callback is not None and self.callback.due(done, trainer.total)
+                save = done % every.checkpoint_every == 0 or last or bool(caught)
+                if save or done % every.log_every == 0:
+                    self._require_finite(done, float(loss))
                 if measured or last or done % every.log_every == 0:
                     speed = round(clock.speed(done) * every.batch_size, 1)
                     line = trainer.metrics(done, float(loss)) | {"images_per_second": speed}
@@ -151,7 +164,7 @@ class _Loop:
                         clock.restart(done)
                     metrics.add(line)
                     self.display.show(line)
-                if done % every.checkpoint_every == 0 or last or caught:
+                if save:
                     metrics.flush()
                     if self.first:
                         save_checkpoint(self.folder, done, trainer.state_dict(), self.identity)
@@ -159,6 +172,17 @@ class _Loop:
                     raise Interrupted(caught[0], done, self.folder)
         if self.first:
             write_encoder(self.folder, trainer)
+
+    def _require_finite(self, step: int, loss: float) -> None:
+        """Stop a run that diverged, before its weights are saved."""
+        weights = self.trainer.network.state_dict()
+        bad = [name for name, value in weights.items() if not bool(value.isfinite().all())]
+        if bad or not math.isfinite(loss):
+            what = f"{bad[0]} is not finite" if bad else f"the loss is {loss}"
+            raise RunError(
+                f"training diverged by step {step}: {what}; lower lr or raise the temperature. The"
+                f" last checkpoint of {self.folder} is from before"
+            )
 
     def _measure(self, line: dict[str, float]) -> dict[str, float]:
         """The metrics of the callback; one process measures, the others wait in the next step."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cclk.errors import RunError
 from cclk.training.run_folder import RunFolder
 from cclk.training.samples import FILES, Samples, as_samples, read_samples, require_batch
 
@@ -41,6 +42,9 @@ class TrainedEncoder(nn.Module):
         self.columns: tuple[str, ...] = tuple(run.inputs)
         self.run = run
         self.eval().requires_grad_(False)
+        for name, value in self.state_dict().items():
+            if not bool(value.isfinite().all()):
+                raise RunError(f"{run.folder}: the weights {name} are not finite: train it again")
 
     def forward(self, x: Tensor) -> Tensor:
         # While ONNX traces, sizes are tensors.
@@ -90,6 +94,9 @@ class TrainedEncoder(nn.Module):
         for start in range(0, len(samples), size):
             with torch.inference_mode():
                 features = self(samples[start : start + size].to(self.encoder.inputs.mean.device))
+            if not bool(features.isfinite().all()):
+                row = start + int((~features.isfinite()).any(dim=1).nonzero()[0])
+                raise RunError(f"the features of sample {row} are not finite: check its values")
             yield (
                 features.float().cpu().numpy()
             )  # outside, or the caller's code would be in inference mode too
