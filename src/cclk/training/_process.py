@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import math
 import os
 import signal
 import time
@@ -17,8 +18,8 @@ from torch import Tensor, nn
 SAMPLES = 64
 """Largest batch on which threads are compared."""
 _LEAST = 4
-_ROUNDS = 5
-_GAIN = 1.1
+_ROUNDS = 3
+_GAIN = 1.25
 """How many times faster fewer threads must be to be selected: a short measurement is noisy."""
 _SECONDS = 0.2
 """Time of a measured step to aim at: a large network is measured on fewer samples."""
@@ -118,13 +119,13 @@ def fastest(step: Callable[[], float], most: int) -> int:
     candidates = [most]
     while candidates[-1] > 1:
         candidates.append(candidates[-1] // 2)
-    # The sum, not the best: on a busy machine threads wait for each other in the slow rounds.
-    total = dict.fromkeys(candidates, 0.0)
+    # The best, not the sum: one slow round on a quiet machine must not cost half of its speed.
+    best = dict.fromkeys(candidates, math.inf)
     for number in range(_ROUNDS + 1):
         for threads in candidates:
             with computing_with(threads):
                 seconds = step()
             if number:  # the first round warms up
-                total[threads] += seconds
-    quickest = min(candidates, key=lambda threads: total[threads])
-    return quickest if total[most] > _GAIN * total[quickest] else most
+                best[threads] = min(best[threads], seconds)
+    quickest = min(candidates, key=lambda threads: best[threads])
+    return quickest if best[most] > _GAIN * best[quickest] else most
