@@ -6,6 +6,7 @@ import copy
 import itertools
 import warnings
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 import torch
@@ -127,3 +128,16 @@ def test_large_batch() -> None:
     for temperature in (0.034, 0.1):
         assert_precise(cclk.HardNegInfoNCE(temperature=temperature), x, y, None)
     assert_precise(cclk.FairCCLK(kernels.RBF().fit(z, 2048), ridge=1e-6, temperature=0.01), x, y, z)
+
+
+@pytest.mark.parametrize("views", ["cross", "all"])
+def test_anchors_whose_correction_for_false_negatives_cancels(
+    views: Literal["cross", "all"],
+) -> None:
+    """Some anchors have R_i within 1 % of tau_plus n e^S_ii; their scores need float64."""
+    for noise, tau_plus, beta in ((1.0, 0.1, 1.0), (2.0, 0.5, 0.0)):
+        generator = torch.Generator().manual_seed(8)
+        x = torch.randn(1100, 16, generator=generator)
+        y = x + noise * torch.randn(1100, 16, generator=generator)
+        loss = cclk.HardNegInfoNCE(beta, tau_plus, temperature=0.05, views=views)
+        assert_precise(loss, x, y, None)

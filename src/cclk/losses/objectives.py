@@ -21,6 +21,9 @@ from torch.nn.functional import softplus
 from cclk.losses.core import Layout, TileResult, exponentiate, in_range
 from cclk.operator.operators import Rows
 
+_LARGEST_ERROR = 1e-5
+"""Scores are computed again in float64 for anchors whose gradient would be off by more."""
+
 
 @dataclass
 class NeighborWeights:
@@ -178,15 +181,21 @@ class ClusterPositives:
 class ReweightedNegatives:
     """Robinson et al. 2021: the n negatives weighted by exp(beta S), corrected for a share
     tau_plus of false negatives.
+
+    The correction subtracts two numbers that can be nearly equal, which multiplies the rounding
+    error of their scores. With `exact`, (n, d) anchors divided by the temperature and
+    (columns, d) neighbors in float64, the scores of such anchors are computed again in float64.
     """
 
     layout: Layout
     temperature: float
     beta: float
     tau_plus: float
+    exact: tuple[Tensor, Tensor] | None = None
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         count, beta, tau = self.layout.negatives, self.beta, self.tau_plus
+        dtype = scores.dtype
         positive = self.layout.positive(scores, start, stop).clone()
         self.layout.fill(scores, start, stop, -math.inf)
         shift = scores.amax(dim=1, keepdim=True)
@@ -198,8 +207,10 @@ class ReweightedNegatives:
         self.layout.fill(harder, start, stop, 0.0)
         weight, total = hard.sum(dim=1), harder.sum(dim=1)
         reweighted = total.log() - weight.log() + shift[:, 0] + math.log(count)
+        if self.exact is not None:
+            positive, reweighted = self._refine(positive.double(), reweighted.double(), start)
         # (reweighted - tau n pos) / (1 - tau), at least n exp(-1 / temperature), all in logarithms.
-        false = tau * count * (positive - reweighted).clamp_max(60.0).exp()
+        false = self._false(positive, reweighted)
         floor = math.log(count) - 1 / self.temperature
         corrected = reweighted + torch.log1p(-false.clamp_max(1 - 1e-7)) - math.log1p(-tau)
         alive = (false < 1 - 1e-7) & (corrected > floor)
@@ -209,8 +220,40 @@ class ReweightedNegatives:
         of_floor = pressure.where(~alive, 0.0)
         slope = harder.mul_(((1 + beta) / total)[:, None]).addcmul_(hard, (-beta / weight)[:, None])
         return TileResult(
-            softplus(negative - positive), slope, per_unit, -pressure - per_unit * false, of_floor
+            softplus(negative - positive).to(dtype),
+            slope,
+            per_unit.to(dtype),
+            (-pressure - per_unit * false).to(dtype),
+            of_floor.to(dtype),
         )
+
+    def _false(self, positive: Tensor, reweighted: Tensor) -> Tensor:
+        """The share of the reweighted negatives that the correction subtracts; above 1 if the
+        correction exceeds them.
+        """
+        share = (positive - reweighted).clamp_max(60.0).exp()
+        return self.tau_plus * self.layout.negatives * share
+
+    def _refine(self, positive: Tensor, reweighted: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Compute both again, in float64, for the anchors whose correction cancels."""
+        assert self.exact is not None
+        anchors, neighbors = self.exact
+        false = self._false(positive, reweighted)
+        error = torch.finfo(torch.float32).eps / self.temperature
+        rows = (false * error > _LARGEST_ERROR * (1 - false).abs()).nonzero()[:, 0]
+        if len(rows):
+            scores = anchors[start + rows] @ neighbors.T
+            columns = self.layout.first + start + rows
+            order = torch.arange(len(rows), device=rows.device)
+            positive[rows] = scores[order, columns]
+            scores[order, columns] = -math.inf
+            if self.layout.within:
+                scores[order, self.layout.samples + columns] = -math.inf
+            harder = torch.logsumexp(scores * (1 + self.beta), dim=1)
+            # beta = 0 would multiply -inf by 0
+            hard = torch.logsumexp(scores.where(scores.isneginf(), scores * self.beta), dim=1)
+            reweighted[rows] = harder - hard + math.log(self.layout.negatives)
+        return positive, reweighted
 
 
 def unshifted(logarithm: Tensor, shift: Tensor | None) -> Tensor:
