@@ -33,10 +33,12 @@ def loop(people: pd.DataFrame) -> None:
         total = total + baseline(x, y, clusters)
     total = total + cclk.InfoNCE(temperature=0.2)(x, y) + cclk.HardNegInfoNCE(beta=0.5)(x, y)
     total = total + functional.info_nce(x, y, temperature=0.2)
+    total = total + cclk.LeakagePenalty()(x, people)
     total.backward()
     print(kernel, f"{float(total.detach()):.2f}")
     print(cclk.diagnose(kernel, people, ridge=0.01))
     print(cclk.conditional_weights(kernel, people, 0.01).shape)
+    print(cclk.LinearEraser().fit_transform(x.detach().numpy(), people).shape)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cclk import functional, kernels
     from cclk import losses as losses
     from cclk import operator as operator
+    from cclk import removal as removal
     from cclk.errors import CclkWarning
     from cclk.estimator import ConditionalEncoder as ConditionalEncoder
     from cclk.losses import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         WeaklySupInfoNCE,
     )
     from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
+    from cclk.removal import LeakagePenalty, LinearEraser
     from cclk.run import Run as Run
     from cclk.run import check as check
     from cclk.run import train as train
@@ -45,6 +47,8 @@ __all__ = [
     "HardNegCCLK",
     "HardNegInfoNCE",
     "InfoNCE",
+    "LeakagePenalty",
+    "LinearEraser",
     "Nystrom",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
@@ -66,13 +70,14 @@ _HOMES = {
         "WeaklySupInfoNCE",
     ),
     "operator": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
+    "removal": ("LeakagePenalty", "LinearEraser"),
     "errors": ("CclkError", "CclkWarning"),
     # Not in __all__: these need more than torch and numpy.
     "estimator": ("ConditionalEncoder",),
     "run": ("Run", "check", "train"),
 }
 """The module of each public name."""
-_MODULES = ("condition", "functional", "kernels", "losses", "operator")
+_MODULES = ("condition", "functional", "kernels", "losses", "operator", "removal")
 """Modules that `import cclk` makes available."""
 
 

@@ -1,4 +1,4 @@
-"""The losses as functions, without a module."""
+"""The losses and the leakage penalty as functions, without a module."""
 
 from cclk.losses.fair_cclk import fair_cclk
 from cclk.losses.fair_infonce import fair_info_nce
@@ -7,6 +7,7 @@ from cclk.losses.hardneg_infonce import hard_neg_info_nce
 from cclk.losses.infonce import info_nce
 from cclk.losses.weaksup_cclk import weakly_sup_cclk
 from cclk.losses.weaksup_infonce import weakly_sup_info_nce
+from cclk.removal.penalty import leakage_penalty
 
 __all__ = [
     "fair_cclk",
@@ -14,6 +15,7 @@ __all__ = [
     "hard_neg_cclk",
     "hard_neg_info_nce",
     "info_nce",
+    "leakage_penalty",
     "weakly_sup_cclk",
     "weakly_sup_info_nce",
 ]

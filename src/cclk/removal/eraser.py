@@ -1,0 +1,196 @@
+"""The linear eraser: features that no linear predictor can read the condition from."""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from cclk.condition import infer_condition
+from cclk.errors import CclkError, DataError, warn
+from cclk.removal.targets import linear_targets
+
+Features = TypeVar("Features", Tensor, npt.NDArray[Any])
+RANK_TOLERANCE = 1e-10
+"""Eigenvalues of the correlation matrix below this share of the largest count as 0."""
+CORRELATION_TOLERANCE = 1e-9
+
+
+class LinearEraser:
+    r"""The smallest linear change of features after which no linear predictor of the condition is
+    better than a constant.
+
+    .. math:: h' = M (h - \mu) + \mu, \quad M = I - \Sigma^{1/2} U U^\top \Sigma^{-1/2}, \quad
+              U = \text{left singular vectors of } \Sigma^{-1/2}\, \mathrm{Cov}(h, \psi)
+
+    psi are the numbers of the condition as they are and an indicator of each category, all columns
+    together. Non-linear predictors may still read the condition; `LeakagePenalty` is against these.
+    New samples need no condition, and `fold` puts the change in the last layer of a network.
+
+    Fitted attributes: `mean_` (d,), `projection_` (d, d), which is M, `rank_`, the number of erased
+    directions, and `n_features_in_`.
+
+    Shape:
+        features: (n, d), a NumPy array or a tensor; the result has its type and dtype.
+        condition: (n,), (n, k), a data frame or a mapping of columns.
+
+    Example:
+        >>> import numpy as np
+        >>> random = np.random.default_rng(0)
+        >>> features, age = random.normal(size=(100, 4)), random.uniform(20, 80, 100)
+        >>> features[:, 0] += age
+        >>> erased = LinearEraser().fit(features, age).transform(features)
+        >>> bool(abs(np.cov(erased.T, age)[-1, :-1]).max() < 1e-9)
+        True
+
+    Reference:
+        Belrose et al., LEACE: Perfect Linear Concept Erasure in Closed Form, NeurIPS 2023.
+    """
+
+    mean_: npt.NDArray[np.float64]
+    projection_: npt.NDArray[np.float64]
+    rank_: int
+    n_features_in_: int
+
+    def fit(self, features: Tensor | npt.NDArray[Any], condition: object) -> Self:
+        """Fit the mean and the projection, and return the eraser.
+
+        Args:
+            features: Features of the training split, (n, d).
+            condition: The condition of the training split, n rows; kinds of columns are inferred
+                as in `cclk.columns`.
+        """
+        h = _as_matrix(features)
+        table = infer_condition(condition)
+        if len(table) != len(h):
+            raise DataError(
+                f"condition has {len(table)} rows but features has {len(h)}: every sample needs one"
+                " row"
+            )
+        if len(h) < 2:
+            raise DataError(f"features has {len(h)} rows: the eraser needs at least 2 samples")
+        targets = linear_targets(table).cpu()
+        mean = h.mean(dim=0)
+        centered = h - mean
+        std = centered.square().mean(dim=0).sqrt()
+        # In units of standard deviations, so that a feature of small scale is not taken for a
+        # numerical zero. The rounding error of a constant feature is no feature.
+        std = std.where(std > 1e-12 * h.abs().amax(dim=0), 0.0)
+        unit = torch.where(std > 0, centered / std.where(std > 0, 1.0), 0.0)
+        variances, axes = torch.linalg.eigh(unit.T @ unit / len(h))
+        kept = variances > RANK_TOLERANCE * variances[-1].clamp_min(1e-300)
+        axes, roots = axes[:, kept], variances[kept].sqrt()
+        white = unit @ (axes / roots)
+        left, values, _ = torch.linalg.svd(white.T @ targets / len(h), full_matrices=False)
+        left = left[:, values > CORRELATION_TOLERANCE]
+        erased = (axes * roots) @ left @ left.T @ (axes / roots).T
+        scale = std.where(std > 0, 1.0)
+        projection = torch.eye(h.shape[1], dtype=h.dtype) - scale[:, None] * erased / scale
+        self.mean_, self.projection_ = mean.numpy(), projection.numpy()
+        self.rank_, self.n_features_in_ = left.shape[1], h.shape[1]
+        if 0 < self.rank_ == len(roots):
+            warn(
+                f"the condition has at least as many functions as features has directions"
+                f" ({len(roots)}): erasing it leaves only constants. Merge rare categories, erase"
+                " fewer columns, or use wider features."
+            )
+        return self
+
+    def transform(self, features: Features) -> Features:
+        """Return the features without the condition, (n, d).
+
+        Args:
+            features: Features of any samples, (n, d).
+        """
+        matrix, bias = self.matrix_and_bias()
+        h = _as_matrix(features)
+        if h.shape[1] != len(bias):
+            raise DataError(
+                f"features has width {h.shape[1]} but the eraser was fitted on {len(bias)}: pass"
+                " features of the same encoder"
+            )
+        erased = (h - torch.from_numpy(self.mean_)) @ matrix.T + torch.from_numpy(self.mean_)
+        if isinstance(features, Tensor):
+            return erased.to(device=features.device, dtype=features.dtype)
+        dtype = features.dtype if features.dtype.kind == "f" else np.float64
+        array: npt.NDArray[Any] = erased.numpy().astype(dtype)
+        return array
+
+    def fit_transform(self, features: Features, condition: object) -> Features:
+        """Fit the eraser, and return the features without the condition.
+
+        Args:
+            features: Features of the training split, (n, d).
+            condition: The condition of the training split, n rows.
+        """
+        return self.fit(features, condition).transform(features)
+
+    def matrix_and_bias(self) -> tuple[Tensor, Tensor]:
+        """Return M (d, d) and mu - M mu (d,) in float64: h' = M h + bias."""
+        if not hasattr(self, "projection_"):
+            raise CclkError("the eraser has not been fitted: call fit(features, condition)")
+        matrix, mean = torch.from_numpy(self.projection_), torch.from_numpy(self.mean_)
+        return matrix, mean - matrix @ mean
+
+    @torch.no_grad()
+    def fold(self, linear: nn.Linear) -> nn.Linear:
+        """Return a copy of the last layer of an encoder with the eraser in its weights.
+
+        Args:
+            linear: The layer that computes the features.
+        """
+        matrix, bias = self.matrix_and_bias()
+        if linear.out_features != len(bias):
+            raise DataError(
+                f"the layer has {linear.out_features} outputs but the eraser was fitted on"
+                f" {len(bias)} features: pass the layer that computes the features"
+            )
+        weight = linear.weight.detach().double().cpu()
+        if linear.bias is not None:
+            bias = bias + matrix @ linear.bias.detach().double().cpu()
+        return _linear(matrix @ weight, bias, linear.weight)
+
+    def as_linear(self) -> nn.Linear:
+        """Return the eraser as a layer of float32 without gradients, (n, d) to (n, d)."""
+        matrix, bias = self.matrix_and_bias()
+        return _linear(matrix, bias, torch.empty(0)).requires_grad_(False)
+
+
+def append_eraser(network: nn.Module, eraser: LinearEraser) -> nn.Sequential:
+    """Return the network followed by the eraser as a fixed linear layer, for networks whose last
+    layer is not linear.
+
+    Args:
+        network: A module that computes the features the eraser was fitted on.
+        eraser: A fitted eraser.
+    """
+    layer = eraser.as_linear()
+    first = next(network.parameters(), None)
+    return nn.Sequential(
+        network, layer if first is None else layer.to(device=first.device, dtype=first.dtype)
+    )
+
+
+@torch.no_grad()
+def _linear(weight: Tensor, bias: Tensor, like: Tensor) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device=like.device, dtype=like.dtype)
+    layer.weight.copy_(weight)
+    layer.bias.copy_(bias)
+    return layer
+
+
+def _as_matrix(features: Tensor | npt.NDArray[Any]) -> Tensor:
+    if isinstance(features, Tensor):
+        matrix = features.detach().cpu().double()
+    else:
+        matrix = torch.from_numpy(np.array(features, dtype=np.float64))
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise DataError(
+            f"features has shape {tuple(matrix.shape)}: features must have shape (n, d)"
+        )
+    if not matrix.isfinite().all():
+        raise DataError("features has values that are NaN or infinite: drop or impute their rows")
+    return matrix

@@ -1,0 +1,258 @@
+"""The leakage penalty: a reader of the condition inside the loss, in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from cclk._eager import eager
+from cclk.condition import Condition, as_condition
+from cclk.errors import CclkError, DataError
+from cclk.kernels import Kernel
+from cclk.kernels.bandwidth import Scale
+from cclk.operator.solvers import check_ridge
+from cclk.removal.reader import EXACT_UP_TO, Bandwidths, Residuals, median_distance
+from cclk.removal.targets import ColumnFunctions, condition_functions
+
+Rows = tuple[Tensor, object]
+"""Features (q, d) and their condition."""
+BANDWIDTHS = (0.1, 0.3, 1.0)
+RIDGE = 0.3
+LANDMARKS = 512
+
+
+def leakage_penalty(
+    features: Tensor,
+    condition: object,
+    *,
+    rows: Rows | None = None,
+    kernel: Kernel | None = None,
+    ridge: float = RIDGE,
+    bandwidths: tuple[float, ...] = BANDWIDTHS,
+    landmarks: int = LANDMARKS,
+    seed: int = 0,
+) -> Tensor:
+    """Compute `LeakagePenalty`; the arguments are those of the class and of its call."""
+    penalty = LeakagePenalty(
+        kernel, ridge=ridge, bandwidths=bandwidths, landmarks=landmarks, seed=seed
+    )
+    result: Tensor = penalty(features, condition, rows)
+    return result
+
+
+class LeakagePenalty(nn.Module):
+    r"""The share of the condition that a kernel ridge regression reads from the features of other
+    samples.
+
+    .. math:: \mathrm{leak} = \frac1m \sum_k \Bigl(1 - \min_{0 \le c \le 1}
+              \frac{|T_k - c\,(T_k - R_k)|^2}{|T_k|^2}\Bigr), \quad
+              R = \frac{G \Psi}{\mathrm{diag}\,G}, \quad
+              T = \tfrac{n}{n-1} H \Psi, \quad G = (H (L + \mathrm{ridge}\,I) H)^+
+
+    .. math:: L_{ij} = \frac1{|S|} \sum_{s \in S}
+              \exp\Bigl(-\frac{|h_i - h_j|^2}{s\,\mathrm{median}\,|h - h'|^2}\Bigr), \quad
+              H = I - \tfrac1n 1 1^\top
+
+    Add it to a loss, `loss(x, y, z) + strength * penalty(features, z)` with a strength of 1 to 20,
+    to make encoders forget the condition. Pass the features that will be used, not their
+    projection, of samples without augmentation.
+
+    The rows of h are the features, scaled to mean 0 and variance 1 in the batch. Psi are m
+    functions of the condition with variance 1. R is the exact leave-one-out residual of kernel
+    ridge regression from h to Psi with an intercept, and T that of the mean; bandwidth and scaling
+    are those of the full batch. The prediction T - R is shrunk by the best factor c, so that a
+    reader that only fits noise counts as none: the leak of independent features is 1/n, not
+    negative, and it is 1 if everything can be read. The median has no gradient.
+
+    The functions of a number are cos(pi k rank), k = 1 to 4; of a category, or of a number with at
+    most 10 values, an indicator of each value that occurs twice; of a vector, the cosines of its
+    first 8 principal coordinates. **The penalty is the sum of the leaks of all columns**, each
+    between 0 and 1, so that every column is removed as strongly as if it were the only one. After a
+    call, `penalty.leaks` holds the leak of each column.
+
+    Features with a standard deviation below 1e-12, or below 1e-6 of their largest value, are
+    constant and have no gradient.
+
+    Args:
+        kernel: Read the leading 16 eigenvectors of the centered matrix of this kernel of the
+            condition, weighted by their eigenvalues, instead of functions of each column. For
+            combinations of columns, such as `Delta("site") * RBF("age")`.
+        ridge: Regularization of the reader. A smaller ridge reads finer detail from more rows.
+        bandwidths: The multiples S of the median squared distance.
+        landmarks: Beyond 1,024 rows, the number of rows that represent the others (Nystrom's
+            method), which costs O(n landmarks^2) instead of O(n^3).
+        seed: Selects the landmarks.
+
+    Shape:
+        features: (b, d), of any scale.
+        condition: (b,), (b, k), a data frame or a mapping of columns.
+        rows: ((q, d), q rows of condition), further samples without gradient that the reader learns
+            from; the leak is that of the batch. n = b + q.
+        Result: a scalar.
+
+    Example:
+        >>> import torch
+        >>> z = torch.linspace(0, 1, 64)
+        >>> features = torch.stack([z, z.flip(0) ** 2], dim=1).requires_grad_()
+        >>> penalty = LeakagePenalty()
+        >>> penalty(features, {"age": z})
+        tensor(0.9960, grad_fn=<ToCopyBackward0>)
+        >>> penalty.leaks["age"]
+        0.9959...
+
+    Reference:
+        Sadeghi et al., Adversarial Representation Learning with Closed-Form Solvers, ECML 2021
+        (OptNet-ARL); Sadeghi et al., On the Global Optima of Kernelized Adversarial Representation
+        Learning, ICCV 2019 (Kernel-ARL). Neither leaves samples out.
+    """
+
+    leaks: dict[str, float]
+    """The leak of each column in the last call."""
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        ridge: float = RIDGE,
+        bandwidths: tuple[float, ...] = BANDWIDTHS,
+        landmarks: int = LANDMARKS,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if not bandwidths or not all(0 < each < math.inf for each in bandwidths):
+            raise CclkError(
+                f"bandwidths is {bandwidths!r}: it must be positive numbers, such as {BANDWIDTHS}"
+            )
+        if landmarks < 1:
+            raise CclkError(f"landmarks is {landmarks}: it must be at least 1")
+        self.kernel, self.ridge = kernel, check_ridge(ridge)
+        self.bandwidths, self.landmarks, self.seed = tuple(bandwidths), landmarks, seed
+        self.leaks = {}
+
+    @eager
+    def forward(self, features: Tensor, condition: object, rows: Rows | None = None) -> Tensor:
+        """Compute the penalty and the leak of each column."""
+        table, further = _checked(features, condition, rows)
+        if self.kernel is not None:
+            self.kernel.ensure_fitted(table, training=self.training)
+        dtype = torch.float64 if features.dtype == torch.float64 else torch.float32
+        with torch.autocast(features.device.type, enabled=False):
+            joined = features.double()
+            if further is not None:
+                joined = torch.cat([joined, further.detach().double()])
+            leaks = self._leaks(standardized(joined), condition_functions(table, self.kernel),
+                                len(features))  # fmt: skip
+            self.leaks = {name: float(leak.detach()) for name, leak in leaks.items()}
+            return torch.stack(list(leaks.values())).sum().to(dtype)
+
+    def _leaks(self, x: Tensor, functions: list[ColumnFunctions], batch: int) -> dict[str, Tensor]:
+        psi = torch.cat([each.values for each in functions], dim=1)
+        landmarks = None
+        if len(x) > EXACT_UP_TO and self.landmarks < len(x):
+            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed))
+            landmarks = order[: self.landmarks].to(x.device)
+        kernel = Bandwidths(self.bandwidths, median_distance(x))
+        residuals: Tensor = Residuals.apply(  # type: ignore[no-untyped-call]
+            x, psi, kernel, self.ridge, landmarks
+        )
+        targets = psi[:batch] * (len(x) / (len(x) - 1))
+        shares = explained(targets, residuals[:batch])
+        parts = shares.split([each.values.shape[1] for each in functions])
+        return {
+            each.name: (part * each.weights).sum()
+            for each, part in zip(functions, parts, strict=True)
+        }
+
+    def extra_repr(self) -> str:
+        shown = {} if self.kernel is None else {"kernel": self.kernel}
+        settings = {**shown, "ridge": self.ridge, "bandwidths": self.bandwidths}
+        return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+    def get_extra_state(self) -> dict[str, dict[str, Scale]]:
+        """The fitted length scales of the kernel, so that a checkpoint restores them."""
+        return {} if self.kernel is None else {"kernel": self.kernel.state_dict()}
+
+    def set_extra_state(self, state: dict[str, dict[str, Scale]]) -> None:
+        if self.kernel is not None:
+            self.kernel.load_state_dict(state["kernel"])
+
+
+def explained(targets: Tensor, residuals: Tensor) -> Tensor:
+    """The share of each target that its best shrunk prediction explains, (m,), from 0 to 1."""
+    predictions = targets - residuals
+    fixed = predictions.detach()
+    # The optimal factor needs no gradient: the share does not change with it, to first order.
+    factor = (fixed * targets).sum(dim=0) / fixed.square().sum(dim=0).clamp_min(1e-300)
+    total = targets.square().sum(dim=0)
+    rest = (targets - factor.clamp(0, 1) * predictions).square().sum(dim=0)
+    return torch.where(total > 0, 1 - rest / total.where(total > 0, 1.0), 0.0)
+
+
+def standardized(features: Tensor) -> Tensor:
+    """Features with mean 0 and variance 1; constant features are 0, without a gradient."""
+    # The result does not depend on the scale, but squares of huge numbers overflow.
+    largest = features.detach().abs().amax(dim=0).clamp_min(1e-300)
+    scaled = features / largest
+    centered = scaled - scaled.mean(dim=0)
+    variance = centered.square().mean(dim=0)
+    std = variance.detach().sqrt()
+    varies = (std > 1e-6) & (std * largest > 1e-12)
+    return torch.where(varies, centered, 0.0) / torch.where(varies, variance, 1.0).sqrt()
+
+
+def _checked(
+    features: Tensor, condition: object, rows: Rows | None
+) -> tuple[Condition, Tensor | None]:
+    """Check the input, and return the condition of all rows and the further features."""
+    _check_features(features, "features")
+    if len(features) < 2:
+        raise DataError(
+            f"features has {len(features)} rows: a leave-one-out reader needs at least 2 samples"
+        )
+    table = _condition_of(features, condition, "features", "condition")
+    if rows is None:
+        return table, None
+    if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+        raise DataError("rows must be a pair: features (q, d) and their condition")
+    further, theirs = rows
+    _check_features(further, "rows[0]")
+    if further.shape[1] != features.shape[1] or further.device != features.device:
+        raise DataError(
+            f"rows[0] has width {further.shape[1]} on {further.device}, but features has width"
+            f" {features.shape[1]} on {features.device}: both must be features of one encoder"
+        )
+    more = _condition_of(further, theirs, "rows[0]", "rows[1]")
+    return table.join(more), further
+
+
+def _condition_of(features: Tensor, condition: object, name: str, of: str) -> Condition:
+    table = as_condition(condition, name=of, device=features.device)
+    if len(table) != len(features):
+        raise DataError(
+            f"{of} has {len(table)} rows but {name} has {len(features)}: every sample needs one row"
+        )
+    return table
+
+
+def _check_features(features: Tensor, name: str) -> None:
+    if not isinstance(features, Tensor):
+        raise DataError(
+            f"{name} is a {type(features).__name__}: features must be a torch tensor of shape"
+            " (b, d)"
+        )
+    if features.ndim != 2 or features.shape[1] == 0 or not features.is_floating_point():
+        raise DataError(
+            f"{name} has shape {tuple(features.shape)} and dtype {features.dtype}: features must"
+            " be floating point, of shape (b, d)"
+        )
+    if features.device.type == "mps":
+        raise DataError(f"{name} is on mps, which has no float64: pass {name}.cpu()")
+    bad = ~features.detach().isfinite()
+    if bad.any():
+        raise DataError(
+            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row"
+            f" {int(bad.any(dim=1).nonzero()[0])}: the network has diverged, or its input is not"
+            " finite"
+        )

@@ -1,0 +1,173 @@
+"""The linear eraser against its definition: nothing linear is left, and nothing else is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import cclk
+from cclk.errors import CclkError, DataError
+from cclk.removal import LinearEraser, append_eraser
+
+Array = npt.NDArray[Any]
+
+
+def linear_r2(features: Array, targets: Array, smallest: float = 1e-9) -> float:
+    """The largest share of a target's variance that least squares explains."""
+    x = np.column_stack([features, np.ones(len(features))])
+    x = x / np.maximum(np.abs(x).max(axis=0), 1e-300)
+    targets = targets.reshape(len(features), -1).astype(float)
+    rest = targets - x @ np.linalg.lstsq(x, targets, rcond=smallest)[0]
+    return float((1 - rest.var(axis=0) / targets.var(axis=0)).max())
+
+
+def made_up(size: int = 300, width: int = 6, seed: int = 0) -> tuple[Array, Array, Array]:
+    random = np.random.default_rng(seed)
+    age, site = random.uniform(20, 80, size), random.choice(["Bonn", "Oslo", "Rome"], size)
+    features = random.normal(size=(size, width)) @ random.normal(size=(width, width))
+    features[:, 0] += age / 20
+    features[:, -1] += site == "Oslo"
+    return features, age, site
+
+
+def indicators(site: Array) -> Array:
+    return np.stack([site == each for each in np.unique(site)], axis=1)
+
+
+def test_against_the_textbook_formula_in_loops() -> None:
+    features, age, _ = made_up()
+    mean, size = features.mean(axis=0), len(features)
+    covariance = sum(np.outer(h - mean, h - mean) for h in features) / size
+    cross = sum((h - mean) * (z - age.mean()) for h, z in zip(features, age, strict=True)) / size
+    values, vectors = np.linalg.eigh(covariance)
+    root, inverse = (vectors * values**0.5) @ vectors.T, (vectors * values**-0.5) @ vectors.T
+    direction = inverse @ cross
+    direction /= np.linalg.norm(direction)
+    projection = np.eye(6) - root @ np.outer(direction, direction) @ inverse
+    eraser = LinearEraser().fit(features, age)
+    np.testing.assert_allclose(eraser.projection_, projection, atol=1e-10)
+    np.testing.assert_allclose(
+        eraser.transform(features), [projection @ (h - mean) + mean for h in features], atol=1e-9
+    )
+    assert (eraser.rank_, eraser.n_features_in_) == (1, 6)
+
+
+def test_all_columns_of_all_kinds() -> None:
+    features, age, site = made_up()
+    targets = np.column_stack([age, indicators(site)])
+    assert linear_r2(features, targets) > 0.1
+    erased = LinearEraser().fit_transform(features, pd.DataFrame({"age": age, "site": site}))
+    assert linear_r2(erased, targets) < 1e-9
+    vector = np.random.default_rng(1).normal(size=(300, 3)) + features[:, :3]
+    eraser = LinearEraser().fit(features, {"vector": vector, "flag": age > 50})
+    assert eraser.rank_ == 4
+    assert linear_r2(eraser.transform(features), np.column_stack([vector, age > 50])) < 1e-9
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(5, 60), st.integers(1, 8), st.integers(0, 10**6), st.booleans())
+def test_properties(size: int, width: int, seed: int, deficient: bool) -> None:
+    """Nothing linear is left; erasing twice is erasing once; units do not matter."""
+    random = np.random.default_rng(seed)
+    features, z = random.normal(size=(size, width)), random.normal(size=size)
+    features[:, 0] += z
+    if deficient:
+        features = np.column_stack([features, features @ random.normal(size=(width, 2)), z * 0 + 3])
+    features = np.column_stack([features, random.normal(size=(size, 2))])
+    if size <= features.shape[1] + 1:
+        features = features[:, -3:]
+    scales = 10.0 ** random.integers(-6, 7, features.shape[1])
+    eraser = LinearEraser().fit(features, z)
+    erased = eraser.transform(features)
+    assert linear_r2(erased, z) < 1e-8
+    np.testing.assert_allclose(eraser.transform(erased), erased, atol=1e-7)
+    np.testing.assert_allclose(erased.mean(axis=0), features.mean(axis=0), atol=1e-9)
+    scaled = LinearEraser().fit(features * scales, z).transform(features * scales) / scales
+    np.testing.assert_allclose(scaled, erased, atol=1e-5)
+
+
+def test_least_change() -> None:
+    """Every other linear map without covariance changes the features more."""
+    features, age, _ = made_up()
+    eraser = LinearEraser().fit(features, age)
+    centered = features - features.mean(axis=0)
+    change = np.square(centered @ (eraser.projection_ - np.eye(6)).T).sum()
+    cross = centered.T @ (age - age.mean())
+    random = np.random.default_rng(0)
+    for size in (1e-3, 0.1, 1.0):
+        for _ in range(20):
+            step = size * random.normal(size=(6, 6))
+            step -= np.outer(step @ cross, cross) / (cross @ cross)  # keeps M cross = 0
+            other = eraser.projection_ + step
+            assert np.abs(other @ cross).max() < 1e-8
+            assert np.square(centered @ (other - np.eye(6)).T).sum() > change
+
+
+def test_a_constant_condition_changes_nothing() -> None:
+    features, _, _ = made_up()
+    erased = LinearEraser().fit_transform(features, np.full(300, 7.5))
+    np.testing.assert_allclose(erased, features, rtol=1e-12)
+
+
+def test_types_and_dtypes() -> None:
+    features, age, _ = made_up()
+    eraser = cclk.LinearEraser().fit(torch.tensor(features), torch.tensor(age))
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        assert eraser.transform(torch.tensor(features, dtype=dtype)).dtype == dtype
+    assert eraser.transform(features.astype(np.float32)).dtype == np.float32
+    assert eraser.transform(np.ones((2, 6), dtype=int)).dtype == np.float64
+    single = eraser.transform(features.astype(np.float32))
+    assert linear_r2(single, age, smallest=1e-5) < 1e-6
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_folded_in_the_last_layer(bias: bool) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6, bias=bias))
+    x, z = torch.randn(200, 4), torch.randn(200)
+    with torch.no_grad():
+        features = network(x + z[:, None])
+        eraser = LinearEraser().fit(features, z)
+        folded = nn.Sequential(*network[:2], eraser.fold(network[2]))
+        appended = append_eraser(network, eraser)
+        expected = eraser.transform(features)
+        for model in (folded, appended):
+            torch.testing.assert_close(model(x + z[:, None]), expected, atol=1e-5, rtol=1e-5)
+            assert linear_r2(model(x + z[:, None]).numpy(), z.numpy(), smallest=1e-5) < 1e-6
+    assert not appended[1].weight.requires_grad
+    assert append_eraser(nn.Flatten(), eraser)[1].weight.dtype == torch.float32
+
+
+def test_more_categories_than_features() -> None:
+    features, _, _ = made_up(width=3)
+    names = [f"place {i % 12}" for i in range(300)]
+    with pytest.warns(cclk.CclkWarning, match="leaves only constants"):
+        erased = LinearEraser().fit_transform(features, {"name": names})
+    np.testing.assert_allclose(erased, np.broadcast_to(features.mean(axis=0), (300, 3)), atol=1e-9)
+
+
+def test_errors() -> None:
+    features, age, _ = made_up()
+    with pytest.raises(CclkError, match="has not been fitted"):
+        LinearEraser().transform(features)
+    with pytest.raises(DataError, match="condition has 299 rows but features has 300"):
+        LinearEraser().fit(features, age[1:])
+    with pytest.raises(DataError, match="NaN or infinite"):
+        LinearEraser().fit(features * np.nan, age)
+    with pytest.raises(DataError, match="shape"):
+        LinearEraser().fit(features[0], age)
+    with pytest.raises(DataError, match="at least 2"):
+        LinearEraser().fit(features[:1], age[:1])
+    eraser = LinearEraser().fit(features, age)
+    with pytest.raises(DataError, match="width 5 but the eraser was fitted on 6"):
+        eraser.transform(features[:, 1:])
+    with pytest.raises(DataError, match="5 outputs"):
+        eraser.fold(nn.Linear(3, 5))
