@@ -142,6 +142,8 @@ def test_vectors_and_attributes() -> None:
     assert functional.leakage_penalty(h, vector) > functional.leakage_penalty(
         torch.randn(200, 8, generator=random), vector
     ) + 0.02  # fmt: skip
+    assert functional.leakage_penalty(h, torch.ones(200, 40)) == 0
+    assert functional.leakage_penalty(h, vector.repeat(1, 6)) > 0.02  # wider than the batch
     flags = (h[:, :3] > 0).float()
     table = infer_condition({"tags": flags.numpy()})
     assert table.columns[0].kind == "attributes"

@@ -159,7 +159,7 @@ class LeakagePenalty(nn.Module):
         )
         targets = psi[:batch] * (len(x) / (len(x) - 1))
         shares = explained(targets, residuals[:batch])
-        parts = shares.split([each.values.shape[1] for each in functions])
+        parts = torch.split(shares, [each.values.shape[1] for each in functions])
         return {
             each.name: (part * each.weights).sum()
             for each, part in zip(functions, parts, strict=True)

@@ -89,7 +89,7 @@ def _of_column(values: Tensor, column: Column) -> Tensor:
         return torch.cat([_cosines(axis) for axis in _principal(values).T], dim=1)
     # Indicators of few values span all functions of a number. This covers integer class labels in
     # a plain tensor, whose order means nothing.
-    if len(values[:, 0].unique()) <= min(FEW, len(values) // 4):
+    if int(group_numbers(values).max()) < min(FEW, len(values) // 4):
         return _indicators(values, smallest=2)
     return _cosines(values[:, 0])
 
@@ -118,13 +118,14 @@ def _cosines(numbers: Tensor) -> Tensor:
 
 def _principal(values: Tensor) -> Tensor:
     """The leading principal coordinates of rows of a vector, (n, at most `AXES`)."""
-    scale = values.abs().amax().clamp_min(1e-300)
-    centered = values / scale
+    largest = values.abs().amax().clamp_min(1e-300)
+    centered = values / largest
     centered = centered - centered.mean(dim=0)
-    # A sign of each axis is arbitrary; even and odd cosines of a reversed rank differ only by sign.
-    variances, axes = torch.linalg.eigh(centered.T @ centered)
-    axes = axes[:, variances > 1e-10 * variances[-1:]]
-    return centered @ axes[:, -AXES:]
+    # The sign of an axis is arbitrary, but reversed ranks change cosines only by their signs.
+    if len(values) < values.shape[1]:
+        return torch.linalg.eigh(centered @ centered.T)[1][:, -AXES:]
+    axes: Tensor = torch.linalg.eigh(centered.T @ centered)[1][:, -AXES:]
+    return centered @ axes
 
 
 def _eigenvectors(kernel: Kernel, condition: Condition) -> ColumnFunctions:
