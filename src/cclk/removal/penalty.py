@@ -63,8 +63,10 @@ class LeakagePenalty(nn.Module):
     functions of the condition with variance 1. R is the exact leave-one-out residual of kernel
     ridge regression from h to Psi with an intercept, and T that of the mean; bandwidth and scaling
     are those of the full batch. The prediction T - R is shrunk by the best factor c, so that a
-    reader that only fits noise counts as none: the leak of independent features is 1/n, not
-    negative, and it is 1 if everything can be read. The median has no gradient.
+    reader that only fits noise counts as none: the leak of independent features is near 1/n, not
+    negative, and it is 1 if everything can be read. The median has no gradient. A condition in one
+    feature of small scale is read as in any other, but not in a direction of small variance across
+    many features, which scaling each feature does not enlarge.
 
     The functions of a number are cos(pi k rank), k = 1 to 4; of a category, or of a number with at
     most 10 values, an indicator of each value that occurs twice; of a vector, the cosines of its
