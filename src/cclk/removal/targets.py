@@ -122,10 +122,10 @@ def _principal(values: Tensor) -> Tensor:
     centered = values / largest
     centered = centered - centered.mean(dim=0)
     # The sign of an axis is arbitrary, but reversed ranks change cosines only by their signs.
-    if len(values) < values.shape[1]:
-        return torch.linalg.eigh(centered @ centered.T)[1][:, -AXES:]
-    axes: Tensor = torch.linalg.eigh(centered.T @ centered)[1][:, -AXES:]
-    return centered @ axes
+    wide = len(values) < values.shape[1]
+    gram = centered @ centered.T if wide else centered.T @ centered
+    axes: Tensor = torch.linalg.eigh(gram)[1][:, -AXES:]
+    return axes if wide else centered @ axes
 
 
 def _eigenvectors(kernel: Kernel, condition: Condition) -> ColumnFunctions:
