@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cclk.errors import SettingsError
 from cclk.models.inputs import InputTransform
@@ -38,7 +39,10 @@ class Encoder(nn.Module):
             inputs = InputTransform(channels, mean=0.0, std=1.0, images=False)
         self.inputs, self.network = inputs.to(parameter), network
         shape = (2, channels, size, size) if size else (2, channels)
-        self.width = self._infer_width(torch.zeros(shape).to(parameter))
+        self._channels_last = self.inputs.images
+        with _ConvolutionRecord() as record:
+            self.width = self._infer_width(torch.zeros(shape).to(parameter))
+        self._channels_last = self.inputs.images and not record.narrow
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features of raw samples: uint8 images, images in 0..1, or vectors."""
@@ -47,10 +51,13 @@ class Encoder(nn.Module):
     def encode(self, views: Tensor) -> Tensor:
         """Return the features of samples scaled by `inputs.scale`, and possibly augmented."""
         views = self.inputs.normalize(views)
-        if self.inputs.images:
+        if self._channels_last:
             # Convolutions on the CPU and on tensor cores are faster with the channels last;
             # networks keep the layout of their input.
             views = views.contiguous(memory_format=torch.channels_last)
+        elif self.inputs.images:
+            # A copy: images of one channel are contiguous in both layouts, and would keep theirs.
+            views = views.clone(memory_format=torch.contiguous_format)
         features: Tensor = self.network(views)
         return features
 
@@ -73,3 +80,34 @@ class Encoder(nn.Module):
                 f" one returns {result}"
             )
         return features.shape[1]
+
+
+class _ConvolutionRecord(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Record whether a network computes a convolution that oneDNN gets wrong with channels last.
+
+    The gradient of the weights of a strided 1 x 1 convolution of one group is computed in a
+    workspace that is too small if the convolution has fewer inputs than a vector register has
+    floats (uxlfoundation/oneDNN issue 6035). It is silently wrong, or the process crashes or
+    hangs. All versions of torch up to 2.13 (oneDNN 3.12) are affected. Remove this class when the
+    lowest torch of pyproject.toml contains a oneDNN in which that issue is fixed:
+    tests/models/test_narrow_networks.py then passes without it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.narrow = False
+        self._floats = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        # Traced modules call `_convolution`, whose first arguments are the same.
+        aten = torch.ops.aten
+        if func in (aten.convolution.default, aten._convolution.default):
+            # The weights of a transposed convolution are (inputs, outputs, ...): the gradient of
+            # its weights is that of a convolution with its inputs and outputs exchanged.
+            weight, stride, groups = args[1], args[3], args[8]
+            pointwise = all(length == 1 for length in weight.shape[2:])
+            if pointwise and groups == 1 and max(stride) > 1 and weight.shape[1] < self._floats:
+                self.narrow = True
+        return func(*args, **(kwargs or {}))
