@@ -23,7 +23,7 @@ from small_files import cifar_bytes, write_cifar, write_idx_dataset
 
 from cclk import datasets
 from cclk.datasets import download
-from cclk.datasets.download import SOURCES, Source, ensure
+from cclk.datasets.download import SOURCES, Checksums, Source, ensure
 from cclk.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -85,10 +85,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-def md5(content: bytes) -> str:
-    return hashlib.md5(content).hexdigest()
-
-
 @pytest.fixture
 def mnist(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """A small MNIST on the server; the files as they should arrive."""
@@ -98,9 +94,8 @@ def mnist(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     Handler.content.update(
         {f"/mnist/{name}.gz": gzip.compress(content) for name, content in files.items()}
     )
-    source = Source(
-        "MNIST", f"{server}/mnist/", {name: md5(files[name]) for name in SOURCES["mnist"].md5}
-    )
+    sums = {name: Checksums.of(files[name]) for name in SOURCES["mnist"].sums}
+    source = Source("MNIST", f"{server}/mnist/", sums)
     monkeypatch.setitem(SOURCES, "mnist", source)
     return files
 
@@ -132,7 +127,7 @@ def cifar(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     Handler.content["/cifar.tar.gz"] = tar(
         {f"cifar-10-batches-bin/{name}": content for name, content in files.items()}
     )
-    sums = {name: md5(files[name]) for name in SOURCES["cifar10"].md5}
+    sums = {name: Checksums.of(files[name]) for name in SOURCES["cifar10"].sums}
     monkeypatch.setitem(
         SOURCES,
         "cifar10",
@@ -177,12 +172,24 @@ def test_archives_are_unpacked(cifar: dict[str, bytes], tmp_path: Path) -> None:
 
 def test_wrong_contents_are_not_kept(mnist: dict[str, bytes], tmp_path: Path) -> None:
     Handler.content["/mnist/t10k-labels-idx1-ubyte.gz"] = gzip.compress(b"something else")
-    expected = md5(mnist["t10k-labels-idx1-ubyte"])
+    expected = hashlib.sha256(mnist["t10k-labels-idx1-ubyte"]).hexdigest()
+    received = hashlib.sha256(b"something else").hexdigest()
     message = (
-        rf"sent a t10k-labels-idx1-ubyte with MD5 {md5(b'something else')} instead of {expected}\):"
-        r" put train-images"
+        rf"sent a t10k-labels-idx1-ubyte with SHA-256 {received} instead of {expected}\): put"
+        r" train-images"
     )
     with pytest.raises(DataError, match=message):
+        ensure("mnist", tmp_path)
+    assert nothing_left(tmp_path / "mnist")
+
+
+def test_a_forged_file_with_the_published_md5_is_not_kept(
+    mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, name = SOURCES["mnist"], "t10k-labels-idx1-ubyte"
+    sums = {**source.sums, name: Checksums(source.sums[name].md5, "0" * 64)}
+    monkeypatch.setitem(SOURCES, "mnist", Source(source.title, source.address, sums))
+    with pytest.raises(DataError, match=f"instead of {'0' * 64}"):
         ensure("mnist", tmp_path)
     assert nothing_left(tmp_path / "mnist")
 
@@ -197,7 +204,7 @@ def test_damaged_downloads_are_not_kept(
     with pytest.raises(
         DataError,
         match=(
-            r"could not be downloaded \(.*(truncated or damaged|with MD5).*\): put"
+            r"could not be downloaded \(.*(truncated or damaged|with SHA-256).*\): put"
             r" train-images-idx3-ubyte, "
         ),
     ):
@@ -313,7 +320,7 @@ def test_no_network_is_one_line_that_says_what_to_do(
     with pytest.raises(DataError, match="Network is unreachable") as caught:
         datasets.load(name, data_dir=tmp_path)
     folder = "mnist" if name == "colormnist" else name
-    for part in (*SOURCES[folder].md5, str(tmp_path / folder)):
+    for part in (*SOURCES[folder].sums, str(tmp_path / folder)):
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -322,7 +329,7 @@ def test_a_silent_address_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(download, "ANSWER_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        monkeypatch.setitem(SOURCES, "mnist", Source("MNIST", address, SOURCES["mnist"].md5))
+        monkeypatch.setitem(SOURCES, "mnist", Source("MNIST", address, SOURCES["mnist"].sums))
         started = time.monotonic()
         with pytest.raises(DataError, match=r"did not answer within 0\.3 s|timed out"):
             ensure("mnist", tmp_path)
@@ -381,10 +388,11 @@ def test_a_full_disk(
 
 
 def test_published_sums_and_layout() -> None:
-    assert {name: len(source.md5) for name, source in SOURCES.items()} == {
+    assert {name: len(source.sums) for name, source in SOURCES.items()} == {
         "mnist": 4,
         "fashion-mnist": 4,
         "cifar10": 6,
     }
-    assert all(len(value) == 32 for source in SOURCES.values() for value in source.md5.values())
+    for source in SOURCES.values():
+        assert all((len(md5), len(sha)) == (32, 64) for md5, sha in source.sums.values())
     assert len(cifar_bytes(0)) % 3073 == 0

