@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,6 +30,9 @@ def missing(purpose: str, module: str, extra: str = "train") -> str:
 def needed_for(purpose: str, extra: str = "train") -> Iterator[None]:
     """Import optional modules in the body of this context.
 
+    Some modules add warning filters or draw a random number when they are imported. Both are
+    undone: this may be the process of someone who has set them.
+
     Args:
         purpose: What the modules are needed for.
         extra: The extra of pyproject.toml that installs them.
@@ -35,8 +40,10 @@ def needed_for(purpose: str, extra: str = "train") -> Iterator[None]:
     Raises:
         MissingExtraError: If a module is not installed.
     """
+    numbers = random.getstate()
     try:
-        yield
+        with warnings.catch_warnings():
+            yield
     except MissingExtraError:
         raise
     except ModuleNotFoundError as error:
@@ -44,3 +51,5 @@ def needed_for(purpose: str, extra: str = "train") -> Iterator[None]:
         if module == "cclk":  # a bug in this package, which no extra fixes
             raise
         raise MissingExtraError(missing(purpose, module, extra), name=error.name) from error
+    finally:
+        random.setstate(numbers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
@@ -142,9 +143,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         with warnings.catch_warnings():
             if variables is None:
                 warnings.simplefilter("ignore", CclkWarning)
-            trainer = Trainer(self.settings_, dataset)
-            for step in range(trainer.total):
-                trainer.step(step)
+            with closing(Trainer(self.settings_, dataset)) as trainer:
+                for step in range(trainer.total):
+                    trainer.step(step)
         self.network_ = trainer.network.cpu().eval().requires_grad_(False)
         self._n_features_out = int(self.network_.encoder.width)
         return self

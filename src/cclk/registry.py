@@ -159,7 +159,8 @@ def import_object(path: str) -> Any:
     try:
         return pkgutil.resolve_name(path)
     finally:
-        sys.path.remove("")
+        # The last one: in an interactive session "" is also the first.
+        del sys.path[len(sys.path) - 1 - sys.path[::-1].index("")]
 
 
 @functools.cache

@@ -71,6 +71,17 @@ def deferred_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
+def without_new_variables() -> Iterator[None]:
+    """Remove environment variables that are set inside the block, as imports of libraries do."""
+    before = set(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - before:
+            del os.environ[name]
+
+
+@contextmanager
 def computing_with(threads: int) -> Iterator[None]:
     """Let torch compute with this number of threads inside the block."""
     before = torch.get_num_threads()

@@ -14,6 +14,7 @@ from torch import Tensor
 from cclk._extras import needed_for
 from cclk._files import replace_file, write_tensors
 from cclk.errors import RunError
+from cclk.training._process import without_new_variables
 from cclk.training.trained import TrainedEncoder
 
 Format = Literal["onnx", "safetensors", "torch"]
@@ -83,7 +84,8 @@ def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
 
 def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
     rows = torch.export.Dim("n", min=1)
-    program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
+    with warnings.catch_warnings(), without_new_variables():  # its imports add some
+        program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
 
     def write(draft: Path) -> None:
         with draft.open("wb") as file:
