@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import track
 
+from cclk._files import make_parent
 from cclk.errors import RunError
 from cclk.evaluation import Evaluation, read_evaluation
 from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
@@ -173,9 +174,8 @@ class Run(RunFolder):
             out: The page to write.
             beside: Other runs to show on the same page.
         """
-        path = Path(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return write_report([view_run(run) for run in (self, *beside)], path)
+        make_parent(Path(out))  # fails before the work, not after
+        return write_report([view_run(run) for run in (self, *beside)], Path(out))
 
 
 def train(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from faults import largest_file
 from PIL import Image
 from torch import Tensor
 
@@ -51,6 +52,14 @@ def test_rows_are_in_order_under_their_ids(tmp_path: Path, batch_size: int) -> N
     ] + [f"test/{i:08d}" for i in range(4)]
     assert about == {"dataset": "tiny", "encoder": "red", "size": 8, "version": cclk.__version__}
     assert [path.name for path in out.parent.iterdir()] == ["f.npz"], "drafts are gone"
+
+
+@pytest.mark.parametrize("size", [8, 120], ids=["while computing", "at the end"])
+def test_a_full_disk_is_named(size: int, tmp_path: Path) -> None:
+    out = tmp_path / "f.npz"
+    with largest_file(size), pytest.raises(OSError, match=r"f.npz could not be written: File too"):
+        extract(tiny.dataset(7, 2, 4), EXTRACTOR, out, batch_size=2, quiet=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_streamed_images_are_named_by_their_paths(tmp_path: Path) -> None:

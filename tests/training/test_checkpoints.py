@@ -115,7 +115,7 @@ def test_one_process_writes_a_folder(vectors: Path, finished: Path, tmp_path: Pa
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     ready = tmp_path / "ready"
     code = (
-        "import sys, time; from pathlib import Path; from cclk.training.run_folder import locked\n"
+        "import sys, time; from pathlib import Path; from cclk._files import locked\n"
         f"with locked(Path({str(tmp_path / 'run')!r})):\n"
         f"    Path({str(ready)!r}).touch(); time.sleep(60)"
     )

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cclk._files import move_file
 from cclk.data.folder import data_folder
 from cclk.datasets.formats import find
 from cclk.errors import DataError
@@ -219,7 +220,7 @@ def _fetch(source: Source, files: list[str], work: Path, folder: Path) -> None:
             )
     # Moved after all files are verified, so that versions are not mixed.
     for file in files:
-        (work / file).replace(folder / file)
+        move_file(work / file, folder / file)
 
 
 def _receive(address: str, target: Path) -> None:

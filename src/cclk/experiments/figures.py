@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cclk._extras import needed_for
-from cclk._files import replace_file
+from cclk._files import make_parent, replace_file
 from cclk.evaluation import pareto_optimal
 from cclk.experiments.measure import TITLES
 from cclk.experiments.results import CellResult, ExperimentResult
@@ -134,8 +134,6 @@ def _save(
     with matplotlib.rc_context(_STYLE):
         figure = Figure(size, layout="constrained")
         draw(figure.subplots(1, panels))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(
-            path, lambda draft: figure.savefig(draft, format="svg", metadata={"Date": None})
-        )
+        make_parent(path)
+        replace_file(path, lambda file: figure.savefig(file, format="svg", metadata={"Date": None}))
     return path

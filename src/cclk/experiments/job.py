@@ -70,7 +70,7 @@ def run(job: Job, folder: Path) -> RunResult | None:
             return None if _stopped else _run(job, folder)
     except (Interrupted, KeyboardInterrupt):
         return None
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise CclkError(f"{job.title}, seed {job.seed}: {error}") from error
     finally:
         give_back()

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cclk._files import check_json, replace_text
+from cclk._files import check_json, make_parent, replace_text
 from cclk.errors import ResultError
 from cclk.experiments.measure import Measure, SplitName
 from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsFigure
@@ -166,7 +166,7 @@ def read(path: Path) -> ExperimentResult:
 
 def write(path: Path, result: ExperimentResult) -> None:
     """Write a results file, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     replace_text(path, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ import torch
 
 import cclk
 from cclk import datasets
-from cclk._files import replace_file
+from cclk._files import make_parent, replace_file, scratch_file, writing
 from cclk.data import Dataset, Split
 from cclk.data.feature_files import row_ids
 from cclk.data.streamed import StreamedImages
@@ -68,7 +67,7 @@ def extract(
         raise FeatureError(
             f"{dataset.name} contains vectors, but features are extracted from images"
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(out)
     splits = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
     ids = _ids(splits)
     metadata = {
@@ -77,42 +76,42 @@ def extract(
         **extractor.metadata,
         "version": cclk.__version__,
     }
-    # A temporary file has no name, so nothing is left behind after a failure.
-    with tempfile.TemporaryFile(dir=out.parent) as raw:
-        features = _fill(raw, extractor, splits.values(), ids, batch_size, quiet)
+    with scratch_file(out) as raw:
 
-        def write(draft: Path) -> None:
-            with draft.open("wb") as stream:
-                np.savez(
-                    stream, features=features, ids=ids, metadata=np.array(json.dumps(metadata))
-                )
+        def keep(content: bytes) -> None:
+            with writing(out):
+                raw.write(content)
+                raw.flush()
 
-        replace_file(out, write)
+        width = _fill(keep, extractor, splits.values(), ids, batch_size, quiet)
+        features = np.memmap(raw, np.float32, "r", shape=(len(ids), width))
+        text = np.array(json.dumps(metadata))
+        replace_file(out, lambda file: np.savez(file, features=features, ids=ids, metadata=text))
     return out
 
 
 def _fill(
-    raw: IO[bytes],
+    keep: Callable[[bytes], None],
     extractor: Extractor,
     splits: Iterable[Split],
     ids: npt.NDArray[np.str_],
     batch_size: int,
     quiet: bool,
-) -> npt.NDArray[np.float32]:
-    """Extract the features into a memory-mapped file."""
+) -> int:
+    """Pass the features of each batch to `keep`, and return their number per image.
+
+    They are not written through a memory map, which would end the process on a full disk.
+    """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 
-    features: npt.NDArray[np.float32] | None = None
-    done = 0
+    width, done = 0, 0
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         task = progress.add_task(f"{extractor.name} features", total=len(ids))
         for split in splits:
             for start in range(0, len(split), batch_size):
                 batch = extractor(split.x[start : start + batch_size])
-                if features is None:
-                    features = np.memmap(raw, np.float32, "w+", shape=(len(ids), batch.shape[1]))
                 bad = ~torch.isfinite(batch).all(dim=1)
                 if bad.any():
                     row = int(bad.nonzero()[0])
@@ -120,12 +119,12 @@ def _fill(
                         f"the encoder {extractor.name} returns NaN or infinite features for"
                         f" {ids[done + row]}: check its weights"
                     )
-                features[done : done + len(batch)] = batch.numpy()
-                done += len(batch)
+                keep(batch.numpy().astype(np.float32, copy=False).tobytes())
+                width, done = batch.shape[1], done + len(batch)
                 progress.advance(task, len(batch))
-    if features is None:
+    if not done:
         raise FeatureError("the dataset contains no images")
-    return features
+    return width
 
 
 def _ids(splits: Mapping[str, Split]) -> npt.NDArray[np.str_]:

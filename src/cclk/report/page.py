@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from cclk._extras import needed_for
-from cclk._files import replace_text
+from cclk._files import make_parent, replace_text
 from cclk.errors import CclkError
 from cclk.report import plots
 from cclk.report.groups import differences
@@ -73,7 +73,7 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
         ),
     ]
     body = "".join([_header(runs), *sections, _footer(runs, command)])
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(out)
     replace_text(out, _document(body, page.figures, get_plotlyjs()))
     return out
 

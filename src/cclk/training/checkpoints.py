@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cclk._files import replace_file
+from cclk._files import replace_file, writing
 from cclk.errors import RunError, warn
 
 CHECKPOINTS = "checkpoints"
@@ -56,9 +56,10 @@ def save_checkpoint(
     content = {"step": step, "run": asdict(identity), **state}
     content["digest"] = _digest(content)
     path = folder / CHECKPOINTS / f"step-{step:09d}.ckpt"
-    replace_file(path, lambda draft: torch.save(content, draft))
+    replace_file(path, lambda file: torch.save(content, file))
     for old in _checkpoints(folder)[:-KEPT]:
-        old.unlink(missing_ok=True)
+        with writing(old):
+            old.unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str, Any]] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cclk._files import replace_file
+from cclk._files import make_parent, replace_file
 from cclk.errors import RunError
 
 Floats = npt.NDArray[np.float32]
@@ -28,8 +28,8 @@ def write_embeddings(path: Path, ids: list[str], width: int, batches: Iterable[F
     writers = {".parquet": _parquet, ".csv": _csv, ".npz": _npz}
     if path.suffix not in writers:
         raise RunError(f"{path} must end in {', '.join(writers)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, lambda draft: writers[path.suffix](draft, _named(ids, batches), width))
+    make_parent(path)
+    replace_file(path, lambda file: writers[path.suffix](file, _named(ids, batches), width))
 
 
 def _named(ids: list[str], batches: Iterable[Floats]) -> Iterator[tuple[list[str], Floats]]:
@@ -48,16 +48,16 @@ def _tables(batches: Iterator[tuple[list[str], Floats]], width: int) -> Iterator
         )
 
 
-def _parquet(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
+def _parquet(file: IO[bytes], batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
     from pyarrow import parquet
 
-    _each(batches, width, lambda schema: parquet.ParquetWriter(draft, schema))
+    _each(batches, width, lambda schema: parquet.ParquetWriter(file, schema))
 
 
-def _csv(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
+def _csv(file: IO[bytes], batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
     from pyarrow import csv
 
-    _each(batches, width, lambda schema: csv.CSVWriter(draft, schema))
+    _each(batches, width, lambda schema: csv.CSVWriter(file, schema))
 
 
 def _each(batches: Iterator[tuple[list[str], Floats]], width: int, opened: Any) -> None:
@@ -71,14 +71,13 @@ def _each(batches: Iterator[tuple[list[str], Floats]], width: int, opened: Any) 
             writer.write_table(table.cast(schema))
 
 
-def _npz(draft: Path, batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
+def _npz(file: IO[bytes], batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
     names, features = [], []
     for ids, rows in batches:
         names += ids
         features.append(rows)
-    with draft.open("wb") as file:
-        np.savez(
-            file,
-            ids=np.array(names, dtype=np.str_),
-            features=np.concatenate([np.empty((0, width), np.float32), *features]),
-        )
+    np.savez(
+        file,
+        ids=np.array(names, dtype=np.str_),
+        features=np.concatenate([np.empty((0, width), np.float32), *features]),
+    )

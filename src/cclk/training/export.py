@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cclk._extras import needed_for
-from cclk._files import replace_file, write_tensors
+from cclk._files import make_parent, replace_bytes, write_tensors
 from cclk.errors import RunError
 from cclk.training._process import without_new_variables
 from cclk.training.trained import TrainedEncoder
@@ -39,7 +40,7 @@ def export(encoder: TrainedEncoder, kind: Format, out: Path | None = None) -> Pa
     path = out or run.folder / f"export{_SUFFIXES[kind]}"
     if path.suffix != _SUFFIXES[kind]:
         raise RunError(f"{path} does not end in {_SUFFIXES[kind]}, as files of format {kind} do")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     match kind:
         case "onnx":
             _to_onnx(encoder, path)
@@ -59,44 +60,37 @@ def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
         import onnx  # noqa: F401
         import onnxruntime  # type: ignore[import-untyped]
 
-    def write(draft: Path) -> None:
-        # Tracing needs no compiler; torch warns that it prefers dynamo.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                encoder,
-                (encoder.example(),),
-                str(draft),
-                dynamo=False,
-                input_names=["x"],
-                output_names=["features"],
-                dynamic_axes={"x": {0: "n"}, "features": {0: "n"}},
-            )
-        session = onnxruntime.InferenceSession(
-            draft.read_bytes(), providers=["CPUExecutionProvider"]
+    content = io.BytesIO()
+    # Tracing needs no compiler; torch warns that it prefers dynamo.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            encoder,
+            (encoder.example(),),
+            content,  # type: ignore[arg-type]
+            dynamo=False,
+            input_names=["x"],
+            output_names=["features"],
+            dynamic_axes={"x": {0: "n"}, "features": {0: "n"}},
         )
-        for rows in (1, 5):
-            samples = encoder.example(rows)
-            _require_agreement(encoder, samples, session.run(None, {"x": samples.numpy()})[0], path)
-
-    replace_file(path, write)
+    session = onnxruntime.InferenceSession(content.getvalue(), providers=["CPUExecutionProvider"])
+    for rows in (1, 5):
+        samples = encoder.example(rows)
+        _require_agreement(encoder, samples, session.run(None, {"x": samples.numpy()})[0], path)
+    replace_bytes(path, content.getvalue())
 
 
 def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
     rows = torch.export.Dim("n", min=1)
     with warnings.catch_warnings(), without_new_variables():  # its imports add some
         program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
-
-    def write(draft: Path) -> None:
-        with draft.open("wb") as file:
-            torch.export.save(program, file)
-        samples = encoder.example(5)
-        with draft.open("rb") as file:
-            _require_agreement(
-                encoder, samples, torch.export.load(file).module()(samples).numpy(), path
-            )
-
-    replace_file(path, write)
+    content = io.BytesIO()
+    torch.export.save(program, content)
+    content.seek(0)
+    samples = encoder.example(5)
+    features = torch.export.load(content).module()(samples).numpy()
+    _require_agreement(encoder, samples, features, path)
+    replace_bytes(path, content.getvalue())
 
 
 def _require_agreement(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from cclk._extras import needed_for
-from cclk._files import replace_text
-from cclk.errors import RunError
+from cclk._files import make_parent, open_log, replace_text, writing
+from cclk.errors import warn
 
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 
@@ -28,6 +31,9 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
 class MetricsWriter:
     """Writes metrics from a step on; lines that an interrupted run logged after it are dropped.
 
+    Metrics that cannot be written stop the run, which resumes from its last checkpoint without a
+    gap in them. TensorBoard's copy of them cannot stop it.
+
     Args:
         folder: The folder of the run.
         start: The number of finished steps.
@@ -36,18 +42,14 @@ class MetricsWriter:
 
     def __init__(self, folder: Path, start: int, enabled: bool) -> None:
         self.folder, self.start, self.enabled = folder, start, enabled
+        self.path = folder / METRICS
 
     def __enter__(self) -> MetricsWriter:
         if self.enabled:
             kept = [line for line in read_metrics(self.folder) if line["step"] <= self.start]
-            path = self.folder / METRICS
-            replace_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-            self._file = path.open("a")
-            with needed_for("training"):
-                from torch.utils.tensorboard import SummaryWriter
-
-            board = str(self.folder / TENSORBOARD)
-            self._board = SummaryWriter(board, purge_step=self.start + 1)
+            replace_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+            self._file = open_log(self.path)
+            self._board = _Board(self.folder / TENSORBOARD, self.start + 1)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,21 +61,80 @@ class MetricsWriter:
     def add(self, line: Mapping[str, float]) -> None:
         """Log the metrics of a step."""
         if self.enabled:
-            self._file.write(json.dumps(line) + "\n")
-            for name, value in line.items():
-                if name != "step":
-                    self._board.add_scalar(name, value, line["step"])
+            with writing(self.path):
+                self._file.write(json.dumps(line).encode() + b"\n")
+                self._file.flush()
+            self._board.add(line)
 
     def flush(self) -> None:
         """Write to disk, before the checkpoint that follows."""
         if self.enabled:
+            with writing(self.path):
+                os.fsync(self._file.fileno())
+
+
+class _Board:
+    """An event file of TensorBoard; if it cannot be written, one warning is emitted.
+
+    `SummaryWriter` writes in a thread, in which a full disk prints a traceback and stops the run.
+
+    Args:
+        folder: The folder of the event files.
+        start: The first step; TensorBoard drops earlier files' events from it on.
+    """
+
+    def __init__(self, folder: Path, start: int) -> None:
+        with needed_for("training"):
+            from tensorboard.compat.proto.event_pb2 import (  # type: ignore[import-untyped]
+                Event,
+                SessionLog,
+            )
+            from tensorboard.compat.proto.summary_pb2 import (  # type: ignore[import-untyped]
+                Summary,
+            )
+            from tensorboard.summary.writer.record_writer import (  # type: ignore[import-untyped]
+                RecordWriter,
+            )
+        self._event, self._summary = Event, Summary
+        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}"
+        self.path, self._writer = folder / name, None
+        try:
+            make_parent(self.path)
+            self._writer = RecordWriter(open_log(self.path))
+        except OSError as error:
+            self._stop(error)
+        self._write(Event(file_version="brain.Event:2"))
+        self._write(Event(step=start, session_log=SessionLog(status=SessionLog.START)))
+
+    def add(self, line: Mapping[str, float]) -> None:
+        """Log the metrics of a step."""
+        values = [
+            self._summary.Value(tag=name, simple_value=value)
+            for name, value in line.items()
+            if name != "step"
+        ]
+        self._write(self._event(step=int(line["step"]), summary=self._summary(value=values)))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+
+    def _write(self, event: Any) -> None:
+        if self._writer is not None:
+            event.wall_time = time.time()
             try:
-                self._file.flush()
+                with writing(self.path):
+                    self._writer.write(event.SerializeToString())
+                    self._writer.flush()
             except OSError as error:
-                raise RunError(
-                    f"{self.folder / METRICS} could not be written: {error.strerror};"
-                    " earlier checkpoints are intact"
-                ) from error
+                self._stop(error)
+
+    def _stop(self, error: OSError) -> None:
+        self.close()
+        self._writer = None
+        warn(f"{error}; training continues without TensorBoard")
 
 
 class Clock:

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +35,7 @@ from cclk.training.network import ContrastiveNetwork, embed
 from cclk.training.settings import Settings, parse, require_trust
 from cclk.training.trainer import Trainer
 
-SETTINGS, ENCODER, LOCK = "settings.json", "encoder.safetensors", ".lock"
+SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
 
 
 def load_dataset(settings: Settings) -> Dataset:
@@ -222,37 +221,11 @@ class FolderBefore:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             elif path.exists():
-                path.unlink()
+                with suppress(OSError):  # why the run could not start, too
+                    path.unlink()
         for path in self.missing:
             with suppress(OSError):  # not empty, or never created
                 path.rmdir()
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run folder, which ends with the process; a second holder is an error.
-
-    Args:
-        folder: The folder of a run; it must exist.
-    """
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    with (folder / LOCK).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            raise RunError(
-                f"{folder} is being written by {file.read().strip() or 'another process'}: wait for"
-                " it to end, or choose another folder"
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}\n")
-        file.flush()
-        yield
 
 
 def make_folder(path: Path) -> None:

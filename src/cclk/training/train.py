@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 import cclk
+from cclk._files import LOCK, locked
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import Interrupted, RunError, warn
 from cclk.training import methods
@@ -24,13 +25,11 @@ from cclk.training.display import Display
 from cclk.training.launch import launch
 from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
 from cclk.training.run_folder import (
-    LOCK,
     SETTINGS,
     FolderBefore,
     RunFolder,
     RunMetadata,
     load_dataset,
-    locked,
     make_folder,
     write_encoder,
     write_settings,
