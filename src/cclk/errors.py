@@ -49,6 +49,10 @@ class Interrupted(Exception):  # noqa: N818 (a signal is not an error)
 class Stopped(Exception):  # noqa: N818 (a signal is not an error)
     """Several runs were stopped by a signal; finished runs are kept, unfinished ones are saved."""
 
+    def __init__(self, message: str, signum: int) -> None:
+        super().__init__(message)
+        self.signum = signum
+
 
 class CclkWarning(UserWarning):
     """A call that works, but probably not as intended; the message names what to change."""

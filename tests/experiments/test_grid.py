@@ -20,12 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import children, command_of, is_running
 from made_up_results import TINY, FakePool, HerePool, Measures, made, no_display
 
 import cclk
 from cclk.cli.main import main
+from cclk.errors import RunError
 from cclk.experiments import Cell, Experiment, ExperimentResult, Pool, reproduce
 from cclk.experiments import job as jobs
+from cclk.experiments import pool as pools
 from cclk.experiments.grid import TUNING_SEEDS
 from cclk.experiments.job import Job
 from cclk.experiments.plan import Size, WeightsFigure, score
@@ -513,20 +516,36 @@ def test_a_job_that_cannot_be_done_does_not_keep_the_others_from_it(tmp_path: Pa
     assert {cell.row: len(cell.runs) for cell in kept} == {"Fair": 0, "InfoNCE": 2}
 
 
-def test_two_processes_do_not_erase_each_others_results(tmp_path: Path) -> None:
-    experiment, begun = made(*TWO_CELLS), []
+def test_one_process_writes_results_and_runs(tmp_path: Path) -> None:
+    experiment, refused = made(*TWO_CELLS), []
 
     def answer(job: Job) -> Measures:
-        if not begun:
-            begun.append(job)
-            go(
-                experiment, FakePool(lambda job: GOOD), tmp_path, only="Fair"
-            )  # another process, from beginning to end
+        for folders in ({}, {"results_folder": tmp_path / "others"}, {"runs_folder": tmp_path}):
+            with pytest.raises(
+                RunError, match=f"is being written by process {os.getpid()} on"
+            ) as e:
+                go(experiment, FakePool(nothing_is_run), tmp_path, **folders)
+            refused.append(str(e.value).partition(" is being")[0])
+        go(made(*TWO_CELLS, name="another"), FakePool(lambda job: GOOD), tmp_path)
         return GOOD
 
-    found = go(experiment, FakePool(answer), tmp_path, only="InfoNCE")
-    assert [len(cell.runs) for cell in found.cells] == [2, 2]
-    assert read(tmp_path / "results" / "made-up.json") == found
+    result = go(experiment, FakePool(answer), tmp_path, seeds=1, only="Fair")
+    file, runs = tmp_path / "results" / "made-up.json", tmp_path / "runs" / "made-up-cpu"
+    assert refused == [str(file), str(runs), str(file)]
+    assert [len(cell.runs) for cell in result.cells] == [1, 1], "also those of the other experiment"
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith("lock")]
+
+
+def test_what_cannot_be_kept_stops_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running jobs are saved; to finish them could take hours."""
+    stopped: list[bool] = []
+    monkeypatch.setattr(pools, "_terminate_workers", lambda: stopped.append(True))
+    with Pool(1):
+        pass
+    assert not stopped
+    with pytest.raises(OSError, match="could not be written"), Pool(1):
+        raise OSError("results.json could not be written")
+    assert stopped
 
 
 def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:
@@ -617,11 +636,17 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-@pytest.mark.parametrize("moment", ["start", "work", "kill"])
+def workers_of(process: int) -> list[int]:
+    return [child for child in children(process) if "spawn_main" in command_of(child)]
+
+
+@pytest.mark.parametrize("moment", ["start", "work", "kill", "kill -9"])
 def test_ctrl_c_on_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """Exit 130 and one line, nothing half-written, and the same command finishes what was begun."""
+    """Exit 128 + signal and one line, nothing half-written, and the same command finishes what was
+    begun. A command that is killed takes its workers along.
+    """
     begin = [
         sys.executable,
         "-m",
@@ -648,24 +673,28 @@ def test_ctrl_c_on_the_command(
     def ready() -> bool:
         if moment != "start":
             return result.exists()
-        # The worker has been started and is still importing.
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        return any(
-            "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()
-            for child in children.read_text().split()
-        )
+        return bool(workers_of(process.pid))  # which are still importing
 
     until = time.monotonic() + 120
     while not ready() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.005)
     if moment == "start":
         time.sleep(0.4)
+    if moment == "kill -9":
+        workers = workers_of(process.pid)
+        assert workers
+        process.kill()
+        process.communicate(timeout=120)
+        while any(map(is_running, workers)):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return
     if moment == "kill":
         os.kill(process.pid, signal.SIGTERM)  # by hand: the command hands it on
     else:
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does: everybody gets it
     output, told = process.communicate(timeout=120)
-    assert (process.returncode, output) == (130, "")
+    assert (process.returncode, output) == (143 if moment == "kill" else 130, "")
     assert (
         told
         == "cclk: stopped; finished runs are kept and the others are saved: run the same command to"

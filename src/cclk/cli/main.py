@@ -64,11 +64,11 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.formatwarning = _one_line
     try:
         return _run(with_current_names(sys.argv[1:] if arguments is None else arguments))
-    except Interrupted as stopped:
+    except (Interrupted, Stopped) as stopped:
         _error(str(stopped))
         return 128 + stopped.signum
-    except (Stopped, KeyboardInterrupt) as stopped:
-        _error(str(stopped) or "stopped")
+    except KeyboardInterrupt:
+        _error("stopped")
         return 130
     except UnknownOptionError as error:
         _error(unknown_option(error))

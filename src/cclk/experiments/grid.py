@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 import cclk
+from cclk._files import LOCK, locked, make_parent
 from cclk.errors import SettingsError
 from cclk.experiments import results
 from cclk.experiments.job import Job
@@ -41,6 +42,8 @@ def reproduce(
 ) -> ExperimentResult:
     """Run the missing runs of an experiment, write its file, and return the complete result.
 
+    The results file and the folder of the runs are locked: a second process is refused.
+
     Args:
         experiment: from the registry, or a sweep.
         size: of networks, data and budget.
@@ -54,17 +57,21 @@ def reproduce(
         quiet: do not show progress.
     """
     path = results.path_of(results_folder, experiment.name, size)
-    if experiment.figure is not None:
-        data_dir = (overrides or {}).get("data_dir")
-        figure = experiment.figure(size, Path(str(data_dir)) if data_dir else None)
-        result = replace(_header(experiment, size, command), figure=figure)
-        results.write(path, result)
-        return result
-    grid = _Grid(experiment, size, command, path, seeds, overrides, only)
-    with GridDisplay(f"{experiment.name}, {size}", quiet) as display:
-        for stage in (grid.tuning, grid.final):
-            pool.run(stage(), runs_folder / f"{experiment.name}-{size}", grid.keep, display)
-    return grid.write()
+    make_parent(path)
+    with locked(path):
+        if experiment.figure is not None:
+            data_dir = (overrides or {}).get("data_dir")
+            figure = experiment.figure(size, Path(str(data_dir)) if data_dir else None)
+            result = replace(_header(experiment, size, command), figure=figure)
+            results.write(path, result)
+            return result
+        grid = _Grid(experiment, size, command, path, seeds, overrides, only)
+        runs = runs_folder / f"{experiment.name}-{size}"
+        make_parent(runs / LOCK)
+        with locked(runs), GridDisplay(f"{experiment.name}, {size}", quiet) as display:
+            for stage in (grid.tuning, grid.final):
+                pool.run(stage(), runs, grid.keep, display)
+        return grid.write()
 
 
 def pending(
@@ -145,7 +152,7 @@ class _Grid:
         self.write()
 
     def write(self) -> ExperimentResult:
-        """Write the result so far, including runs that another process has added meanwhile."""
+        """Write the result so far, with runs that other experiments have added meanwhile."""
         self.runs = results.finished_runs(self.path.parent) | self.runs
         result = self.result()
         results.write(self.path, result)

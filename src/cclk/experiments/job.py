@@ -19,7 +19,7 @@ from cclk.experiments.measure import Embed, Measure, SplitName, measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CurvePoint, RunResult, key_of
 from cclk.training import train as training
-from cclk.training._process import give_back, keep_freed
+from cclk.training._process import end_with, give_back, keep_freed, stop_signals
 from cclk.training.callbacks import Callback
 from cclk.training.run_folder import SETTINGS, RunFolder, load_dataset, write_settings
 from cclk.training.settings import import_paths, load
@@ -49,14 +49,15 @@ _stopped: list[int] = []
 """Signals that arrived before the first run."""
 
 
-def start(threads: int) -> None:
-    """Initialize a worker process.
+def start(threads: int, parent: int) -> None:
+    """Initialize a worker process, which ends with its parent.
 
     SIGINT is blocked when a worker is spawned, because it has no handler yet. One that arrives
     before the first run stops that run.
     """
     signal.signal(signal.SIGINT, lambda number, _: _stopped.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    end_with(parent)
     torch.set_num_threads(threads)
     keep_freed()
     # A grid contains settings that are bad on purpose.
@@ -80,8 +81,7 @@ def run(job: Job, folder: Path) -> RunResult | None:
 def _interruptible() -> Iterator[None]:
     """Let signals raise KeyboardInterrupt; training replaces this handler and saves first."""
     before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, signal.default_int_handler) for number in stop_signals()
     }
     try:
         yield

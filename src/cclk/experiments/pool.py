@@ -41,11 +41,16 @@ class Pool:
     def __enter__(self) -> Pool:
         context = multiprocessing.get_context("spawn")
         self.pool = ProcessPoolExecutor(
-            self.workers, mp_context=context, initializer=jobs.start, initargs=(self.threads,)
+            self.workers,
+            mp_context=context,
+            initializer=jobs.start,
+            initargs=(self.threads, os.getpid()),
         )
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is not None:  # such as a full disk: running jobs are saved, not finished
+            _terminate_workers()
         self.pool.shutdown(wait=True, cancel_futures=True)
 
     def run(
@@ -63,9 +68,9 @@ class Pool:
         display.begin(len(waiting))
         with deferred_signals() as interrupted:  # SIGINT reaches the workers too, which save
             while (waiting and not interrupted) or running:
-                if signal.SIGTERM in interrupted and not forwarded:
+                if not forwarded and set(interrupted) - {signal.SIGINT}:
                     forwarded = True
-                    _forward_sigterm()
+                    _terminate_workers()
                 while waiting and not interrupted and len(running) < self.workers:
                     job = waiting.pop(0)
                     running[self._submit(job, folder)] = (job, time.perf_counter())
@@ -93,7 +98,7 @@ class Pool:
                         seconds = time.perf_counter() - began
                         display.finished(job.title, job.seed, result.measures, seconds)
         if interrupted:
-            raise Stopped(f"stopped; {_RESUME}")
+            raise Stopped(f"stopped; {_RESUME}", interrupted[0])
         if failed:
             more = f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)"
             raise CclkError(f"{failed[0]}{more if len(failed) > 1 else ''}") from failed[0]
@@ -107,8 +112,8 @@ class Pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _forward_sigterm() -> None:
-    """Unlike Ctrl-C, SIGTERM may have been sent to this process only."""
+def _terminate_workers() -> None:
+    """Send SIGTERM, since unlike Ctrl-C other signals may have been sent to this process only."""
     for process in multiprocessing.active_children():
         if process.pid is not None:
             with suppress(ProcessLookupError):

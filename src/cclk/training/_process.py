@@ -8,6 +8,7 @@ import gc
 import math
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ _GAIN = 1.25
 """How many times faster fewer threads must be to be selected: a short measurement is noisy."""
 _SECONDS = 0.2
 """Time of a measured step to aim at: a large network is measured on fewer samples."""
+_WATCH_SECONDS = 0.2
 
 
 def keep_freed() -> None:
@@ -43,9 +45,32 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def stop_signals() -> list[signal.Signals]:
+    """The signals that stop a run: SIGINT, SIGTERM, and SIGHUP unless nohup ignores it."""
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    return signals
+
+
+def end_with(parent: int) -> None:
+    """End this process as soon as its parent has ended, also if the parent was killed.
+
+    Args:
+        parent: The process id of the parent.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+
+
 @contextmanager
 def deferred_signals() -> Iterator[list[int]]:
-    """Record SIGINT and SIGTERM in a list, so that a run can stop at a resumable point.
+    """Record `stop_signals` in a list, so that a run can stop at a resumable point.
 
     A second SIGINT raises `KeyboardInterrupt`. A second SIGTERM does not: schedulers send it to a
     parent and its children, and the parent forwards it. Only the main
@@ -60,9 +85,7 @@ def deferred_signals() -> Iterator[list[int]]:
 
     before = {}
     with suppress(ValueError):  # not in the main thread
-        before = {
-            number: signal.signal(number, record) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        before = {number: signal.signal(number, record) for number in stop_signals()}
     try:
         yield caught
     finally:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch import distributed
 
 from cclk._extras import needed_for
-from cclk.training._process import without_new_variables
+from cclk.errors import RunError
+from cclk.training._process import end_with, without_new_variables
 from cclk.training.settings import Settings
+
+_LAUNCHER = "CCLK_LAUNCHER"
+"""Environment variable with the id of the process that started the others."""
+_PATIENCE = 5.0
+"""Seconds in which the processes of a run end after its first one."""
+_LOST = re.compile("gloo|NCCL|Connection|connection|Broken pipe|Socket|TCPStore")
 
 
 def launch(settings: Settings) -> Any:
@@ -26,6 +37,10 @@ def launch(settings: Settings) -> Any:
     world = devices
     if "LOCAL_WORLD_SIZE" in os.environ:
         world = int(os.environ.get("WORLD_SIZE", devices))
+    elif world > 1:
+        launcher = int(os.environ.setdefault(_LAUNCHER, str(os.getpid())))
+        if launcher != os.getpid():
+            end_with(launcher)
     with _quiet(logging.getLogger("lightning_fabric")):  # it announces its precision
         fabric = Fabric(
             # Apple's MPS has no float64, which the conditional operator needs.
@@ -48,3 +63,52 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
+
+
+class Agreement:
+    """A number that all processes of a run agree on, such as a signal that one of them received.
+
+    Args:
+        fabric: A launched `lightning_fabric.Fabric`.
+    """
+
+    def __init__(self, fabric: Any) -> None:
+        several = fabric.world_size > 1
+        # Not over NCCL, where every step would wait for the GPU.
+        self._group = distributed.new_group(backend="gloo") if several else None
+
+    def largest(self, number: int) -> int:
+        """The largest number of all processes, each of which waits for the others."""
+        if self._group is None:
+            return number
+        value = torch.tensor(number)
+        distributed.all_reduce(value, distributed.ReduceOp.MAX, group=self._group)
+        return int(value)
+
+
+@contextmanager
+def joined(fabric: Any, folder: Path) -> Iterator[None]:
+    """Report what ends a run of several processes once, by the first of them.
+
+    The others wait, and end with the first. A lost connection to another process is a `RunError`
+    instead of an error of the network.
+
+    Args:
+        fabric: A launched `lightning_fabric.Fabric`.
+        folder: The folder of the run.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if os.environ.get(_LAUNCHER, str(os.getpid())) != str(os.getpid()):
+            time.sleep(_PATIENCE)
+        if (
+            fabric.world_size > 1
+            and isinstance(error, RuntimeError)
+            and _LOST.search(f"{type(error).__name__} {error}")
+        ):
+            raise RunError(
+                f"another process of the run in {folder} has ended: see its message, and resume"
+                " the run"
+            ) from error
+        raise

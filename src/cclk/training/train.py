@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,7 +23,7 @@ from cclk.training.checkpoints import (
     save_checkpoint,
 )
 from cclk.training.display import Display
-from cclk.training.launch import launch
+from cclk.training.launch import Agreement, joined, launch
 from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
 from cclk.training.run_folder import (
     SETTINGS,
@@ -56,17 +57,33 @@ def train(
         callback: A measurement during training.
     """
     fabric = launch(settings)
+    with joined(fabric, folder):
+        _train(fabric, settings, folder, command, quiet, callback)
+    return RunFolder(folder, trust_code=True)
+
+
+def _train(
+    fabric: Any,
+    settings: Settings,
+    folder: Path,
+    command: str,
+    quiet: bool,
+    callback: Callback | None,
+) -> None:
     first = fabric.global_rank == 0
     occupied, before = (folder / SETTINGS).exists(), FolderBefore.of(folder)
     fabric.barrier()  # all processes have read the folder before one writes
+    message = f"{folder} already contains a run: resume it, or choose another folder"
     if occupied:
-        raise RunError(f"{folder} already contains a run: resume it, or choose another folder")
+        raise RunError(message)
     try:
         make_folder(folder / CHECKPOINTS)
     except RunError:
         before.restore(())
         raise
     with locked(folder) if first else nullcontext():
+        if first and (folder / SETTINGS).exists():  # written while the lock was not held
+            raise RunError(message)
         loop = None
         try:
             dataset = load_dataset(settings)
@@ -86,7 +103,6 @@ def train(
             if first and (loop is None or not loop.begun):
                 before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS, LOCK))
             raise
-    return RunFolder(folder, trust_code=True)
 
 
 def resume(
@@ -105,12 +121,12 @@ def resume(
         trust_code: Whether the settings of the run may name code by import paths.
     """
     run = RunFolder(folder, trust_code=trust_code)
-    trainer = Trainer(run.settings, run.dataset, launch(run.settings))
-    threads = run.metadata.threads or torch.get_num_threads()
-    first = trainer.fabric.global_rank == 0
-    with locked(folder) if first else nullcontext(), computing_with(threads):
+    fabric = launch(run.settings)
+    with joined(fabric, folder), locked(folder) if fabric.global_rank == 0 else nullcontext():
+        trainer = Trainer(run.settings, run.dataset, fabric)
         data = run.metadata.data_fingerprint or fingerprint(run.dataset)
-        _Loop(trainer, folder, data, quiet, callback).run()
+        with computing_with(run.metadata.threads or torch.get_num_threads()):
+            _Loop(trainer, folder, data, quiet, callback).run()
     return RunFolder(folder, trust_code=trust_code)
 
 
@@ -127,6 +143,7 @@ class _Loop:
     ) -> None:
         self.trainer, self.folder, self.callback = trainer, folder, callback
         self.first = trainer.fabric.global_rank == 0
+        self.agreement = Agreement(trainer.fabric)
         self.display = Display(trainer.total, quiet or not self.first)
         settings = trainer.settings.model_dump(mode="json")
         processes = trainer.fabric.world_size
@@ -151,8 +168,9 @@ class _Loop:
                 loss = trainer.step(step)
                 done, self.begun = step + 1, True
                 last = done == trainer.total
+                stop = self.agreement.largest(caught[0] if caught else 0)
                 measured = self.callback is not None and self.callback.due(done, trainer.total)
-                save = done % every.checkpoint_every == 0 or last or bool(caught)
+                save = done % every.checkpoint_every == 0 or last or bool(stop)
                 if save or done % every.log_every == 0:
                     self._require_finite(done, float(loss))
                 if measured or last or done % every.log_every == 0:
@@ -167,8 +185,9 @@ class _Loop:
                     metrics.flush()
                     if self.first:
                         save_checkpoint(self.folder, done, trainer.state_dict(), self.identity)
-                if caught and not last:
-                    raise Interrupted(caught[0], done, self.folder)
+                if stop and not last:
+                    self.agreement.largest(0)  # wait until the first process has saved
+                    raise Interrupted(stop, done, self.folder)
         if self.first:
             write_encoder(self.folder, trainer)
 
