@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from cclk import removal as removal
     from cclk.errors import CclkWarning
     from cclk.estimator import ConditionalEncoder as ConditionalEncoder
+    from cclk.evaluation import Leakage as Leakage
+    from cclk.evaluation import leakage as leakage
     from cclk.losses import (
         FairCCLK,
         FairInfoNCE,
@@ -74,6 +76,7 @@ _HOMES = {
     "errors": ("CclkError", "CclkWarning"),
     # Not in __all__: these need more than torch and numpy.
     "estimator": ("ConditionalEncoder",),
+    "evaluation": ("Leakage", "leakage"),
     "run": ("Run", "check", "train"),
 }
 """The module of each public name."""
@@ -114,4 +117,5 @@ if not TYPE_CHECKING:  # otherwise type checkers accept any name
         raise AttributeError(f"module 'cclk' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *_MODULES, *_HOMES["estimator"], *_HOMES["run"]})
+        public = {name for names in _HOMES.values() for name in names}
+        return sorted({*globals(), *__all__, *_MODULES, *public})

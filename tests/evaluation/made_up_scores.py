@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclk.evaluation import Accuracy, Estimate, FeatureScores, Leakage
+from cclk.evaluation import Accuracy, Estimate, FeatureScores, TwoProbes
 from cclk.evaluation.scores import Unit
 
 
@@ -10,9 +10,9 @@ def estimate(value: float, width: float = 0.01, unit: Unit = "accuracy") -> Esti
     return Estimate(value, value - width, value + width, unit)
 
 
-def number(linear: float, network: float, mean: float = 5000, width: float = 0.01) -> Leakage:
+def number(linear: float, network: float, mean: float = 5000, width: float = 0.01) -> TwoProbes:
     """The leakage of a number whose variance is `mean`."""
-    return Leakage(
+    return TwoProbes(
         estimate(linear, width, "r2"),
         estimate(network, width, "r2"),
         estimate(mean * (1 - linear), 60, "mse"),
@@ -21,13 +21,13 @@ def number(linear: float, network: float, mean: float = 5000, width: float = 0.0
     )
 
 
-def category(linear: float, network: float, width: float = 0.01) -> Leakage:
+def category(linear: float, network: float, width: float = 0.01) -> TwoProbes:
     """The leakage of one of ten categories."""
-    return Leakage(estimate(linear, width), estimate(network, width), baseline=estimate(0.1))
+    return TwoProbes(estimate(linear, width), estimate(network, width), baseline=estimate(0.1))
 
 
 def scores(
-    accuracy: float, knn: float | None = None, width: float = 0.01, **leakage: Leakage
+    accuracy: float, knn: float | None = None, width: float = 0.01, **leakage: TwoProbes
 ) -> FeatureScores:
     """Scores with the leakage of each column, by its name."""
     return FeatureScores(

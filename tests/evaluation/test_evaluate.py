@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from cclk.evaluation import Estimate, FeatureScores, Leakage, Samples, evaluate
+from cclk.evaluation import Estimate, FeatureScores, Samples, TwoProbes, evaluate
 from cclk.evaluation.feature_splits import carve
 from cclk.evaluation.intervals import (
     bootstrap,
@@ -378,7 +378,7 @@ def test_a_constant_condition_shows_no_leak(constant: int) -> None:
         parts[constant].features, parts[constant].y, np.full((len(parts[constant]), 3), 0.1)
     )
     found = evaluate(*parts, "continuous", 0, bootstrap=20)
-    assert found.leakage == {"condition": Leakage()}
+    assert found.leakage == {"condition": TwoProbes()}
     assert value(found.accuracy.linear) > 0.97
 
 

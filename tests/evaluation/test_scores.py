@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from made_up_scores import category, estimate, number, scores
 
-from cclk.evaluation import Evaluation, FeatureScores, Leakage, read_evaluation, write_evaluation
+from cclk.evaluation import Evaluation, FeatureScores, TwoProbes, read_evaluation, write_evaluation
 from cclk.evaluation.scores import three_figures
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def test_scores_are_attributes() -> None:
     assert age.worst == age.nonlinear
     assert site.worst == site.linear == estimate(0.6)
     assert site.baseline == site.guess == estimate(0.1)
-    assert year == Leakage()
+    assert year == TwoProbes()
     assert year.worst is None
     assert found.leakage is found.encoder.leakage
     with pytest.raises(FrozenInstanceError):

@@ -7,7 +7,7 @@ import re
 from made_up_scores import category, estimate, number, scores
 from rich.console import Console
 
-from cclk.evaluation import Accuracy, Evaluation, FeatureScores, Leakage
+from cclk.evaluation import Accuracy, Evaluation, FeatureScores, TwoProbes
 from cclk.evaluation.table import evaluation_table
 
 
@@ -49,7 +49,7 @@ def test_table_shows_every_run_and_representation() -> None:
 
 
 def test_table_has_these_cells() -> None:
-    mixed = scores(0.9, 0.85, age=number(0.3, 0.4), site=Leakage())
+    mixed = scores(0.9, 0.85, age=number(0.3, 0.4), site=TwoProbes())
     runs = {
         "first": Evaluation(continuous(0.928, 0.99, 0.999), mixed),
         "second": Evaluation(categorical(0.7, 0.3)),
@@ -76,7 +76,7 @@ def test_table_has_these_cells() -> None:
     assert [row.end_section for row in table.rows] == [False, False, True, True]
     justify = [column.justify for column in table.columns]
     assert justify == ["left", "right", "right", "left", "right", "right", "right"]
-    one = evaluation_table({"first": Evaluation(scores(0.9, color=Leakage()))}, label="digit")
+    one = evaluation_table({"first": Evaluation(scores(0.9, color=TwoProbes()))}, label="digit")
     assert str(one.title) == "Accuracy on the digit and leakage of the color"
 
 
@@ -120,7 +120,7 @@ def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
 
 def test_table_of_what_was_not_measured() -> None:
     text = shown(
-        {"bare": Evaluation(FeatureScores(Accuracy(estimate(0.5)), {"condition": Leakage()}))}
+        {"bare": Evaluation(FeatureScores(Accuracy(estimate(0.5)), {"condition": TwoProbes()}))}
     )
     assert "50.0 %" in text
     assert "-" in text

@@ -32,7 +32,7 @@ from cclk.evaluation.probes import (
     fit_ridge,
     predict_neighbors,
 )
-from cclk.evaluation.scores import Accuracy, Detail, FeatureScores, Leakage
+from cclk.evaluation.scores import Accuracy, Detail, FeatureScores, TwoProbes
 
 Kind = Literal["continuous", "categorical", "mixed"]
 Parts = Sequence[tuple[str, Literal["continuous", "categorical"], slice]]
@@ -66,7 +66,7 @@ def evaluate(
 
     Returns:
         Accuracies, and the leakage of each column by its name. A column that is constant in the
-        training or the test split has an empty `Leakage`.
+        training or the test split has an empty `TwoProbes`.
     """
     for name, split in (("training", train), ("validation", validation), ("test", test)):
         check(split, name)
@@ -104,7 +104,7 @@ def evaluate(
 
     return FeatureScores(
         Accuracy(**of(None)),
-        {column: Leakage(**of(column)) for column, _, _ in columns},
+        {column: TwoProbes(**of(column)) for column, _, _ in columns},
         {**sizes, "bootstrap": bootstrap, "seed": seed, **details},
     )
 

@@ -75,7 +75,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Leakage:
+class TwoProbes:
     """How well one column of the condition is predicted.
 
     All fields are None if the column is constant in the training or the test split.
@@ -116,15 +116,15 @@ class FeatureScores:
     """Scores of one representation: the encoder's features or their projection."""
 
     accuracy: Accuracy = Accuracy()
-    leakage: Mapping[str, Leakage] = field(default_factory=dict)
+    leakage: Mapping[str, TwoProbes] = field(default_factory=dict)
     """Column of the condition -> its leakage; empty without a condition."""
     how: Mapping[str, Detail] = field(default_factory=dict)
     """Sizes of the splits, seed, number of resamples, and the selected regularization."""
 
     @property
-    def rows(self) -> list[tuple[str, Leakage]]:
+    def rows(self) -> list[tuple[str, TwoProbes]]:
         """The leakage as rows of a table, at least one."""
-        return list(self.leakage.items()) or [("", Leakage())]
+        return list(self.leakage.items()) or [("", TwoProbes())]
 
     def to_json(self) -> dict[str, JsonValue]:
         """One column is stored as "leakage", without its name; several as "leakages"."""
@@ -159,7 +159,7 @@ class Evaluation:
         return self.encoder.accuracy
 
     @property
-    def leakage(self) -> Mapping[str, Leakage]:
+    def leakage(self) -> Mapping[str, TwoProbes]:
         """Of the encoder."""
         return self.encoder.leakage
 
@@ -210,7 +210,7 @@ class _LeakageFile:
     baseline_mse: Estimate | None = None
     baseline_accuracy: Estimate | None = None
 
-    def leakage(self) -> Leakage:
+    def leakage(self) -> TwoProbes:
         fields = {
             f"{probe}_mse" if unit == "mse" else probe: replace(estimate, unit=unit)
             for probe, estimates in (("linear", self.linear), ("nonlinear", self.nonlinear))
@@ -218,7 +218,7 @@ class _LeakageFile:
         }
         if self.baseline_mse:
             fields["baseline"] = replace(self.baseline_mse, unit="mse")
-        return Leakage(**({"baseline": self.baseline_accuracy} | fields))
+        return TwoProbes(**({"baseline": self.baseline_accuracy} | fields))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cclk.evaluation.scores import Estimate, Evaluation, Leakage
+from cclk.evaluation.scores import Estimate, Evaluation, TwoProbes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,7 +66,7 @@ def _estimate(estimate: Estimate | None) -> Text:
     return _cell(estimate.titled, estimate.interval("…")) if estimate else _cell()
 
 
-def _baseline(leakage: Leakage) -> Text:
+def _baseline(leakage: TwoProbes) -> Text:
     if leakage.guess:
         return _cell(str(leakage.guess), "majority")
     if leakage.linear_mse and leakage.baseline:

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import DataError
-from cclk.evaluation import Accuracy, Estimate, Leakage, Samples, evaluate
+from cclk.evaluation import Accuracy, Estimate, Samples, TwoProbes, evaluate
 from cclk.evaluation.parts import parts_of
 
 Measure = Literal[
     "accuracy", "knn", "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse"
 ]
-MEASURES: dict[Measure, Callable[[Accuracy, Leakage], Estimate | None]] = {
+MEASURES: dict[Measure, Callable[[Accuracy, TwoProbes], Estimate | None]] = {
     "accuracy": lambda accuracy, _: accuracy.linear,
     "knn": lambda accuracy, _: accuracy.knn,
     "linear_r2": lambda _, leakage: leakage.linear,
@@ -68,7 +68,7 @@ def measure(
         leakage=any(map(_is_leakage, measures)),
         parts=parts_of(dataset),
     )
-    leakage = next(iter(scores.leakage.values()), Leakage())
+    leakage = next(iter(scores.leakage.values()), TwoProbes())
     values: dict[Measure, float] = {}
     for name in measures:
         estimate = MEASURES[name](scores.accuracy, leakage)

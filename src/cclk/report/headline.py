@@ -189,7 +189,7 @@ def _accuracy(group: Group) -> Estimate | None:
 
 
 def _leakages(group: Group, name: Literal["linear", "nonlinear", "guess"]) -> dict[str, Estimate]:
-    """Return the mean of an attribute of each column's `Leakage`, if all of the runs have it."""
+    """Return the mean of an attribute of each column's `TwoProbes`, if all of the runs have it."""
     means = {
         column: _mean([getattr(run.scores.leakage.get(column), name, None) for run in group.runs])
         for column in group.runs[0].scores.leakage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from cclk.evaluation.scores import PROBES, Estimate, Leakage
+from cclk.evaluation.scores import PROBES, Estimate, TwoProbes
 from cclk.report.groups import flat_settings
 from cclk.report.plots import run_color
 from cclk.report.view import RunView
@@ -104,7 +104,7 @@ def _cell(heading: str, estimate: Estimate | None, rows: int = 1) -> str:
     )
 
 
-def _baseline(leakage: Leakage) -> str:
+def _baseline(leakage: TwoProbes) -> str:
     shown = "-"
     if leakage.guess:
         shown = f"{leakage.guess}<br><small>predicting the most common</small>"

@@ -1,0 +1,311 @@
+"""The panel of probes that leakage is measured with.
+
+All probes predict the same target by least squares: standardized numbers, or the indicators of
+categories. They are fitted on the training split and tuned on the validation split.
+
+    linear       ridge regression
+    squares      ridge regression on features and the squares of features or components
+    bins         additive regression on quantile bins of the columns that depend on z most
+    neighbors    the mean of the nearest training samples
+    directions   kernel ridge regression on a few directions of strong curvature
+    boosting     gradient-boosted trees on features, components and these directions
+    components   a network, two hidden layers of 256 units, on components and these directions
+    network      the same network on features, for at least 500 training samples
+    combined     the sum of all of them, with weights fitted on validation
+
+Components are whitened, so a condition in a direction of small variance is as visible as any other.
+Directions are the leading eigenvectors of E[t x x^T] (principal Hessian directions): they contain
+products of two directions, which neither a linear probe nor a tree finds among many features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cclk._extras import needed_for
+from cclk.evaluation.feature_splits import Floats
+from cclk.evaluation.networks import fit_network
+from cclk.evaluation.one_thread import one_thread
+from cclk.evaluation.probes import FeatureScaler, fit_ridge
+
+Array = NDArray[np.float64]
+
+LARGEST_TRAINING_SET = 20_000
+"""Probes other than ridge regression are fitted on a random part of more samples."""
+WIDEST = 512
+"""Of more features, probes use this number of principal components."""
+_FEW = 500  # training samples below which trees are small and there is one network
+_NEIGHBORS = (5, 10, 20, 50, 100, 200)
+_DIRECTIONS = (2, 4, 8)  # the last one is also used for boosting
+_LANDMARKS = 256
+_LENGTH_SCALES = (0.5, 1.0, 2.0)
+_TREES = 400  # over all columns of a target
+_BOOSTED = 256  # columns of trees: those with the largest variance between bins
+_TARGETS = 8  # components of a wide target that trees are fitted to
+_BINS = (16, 64)
+_BINNED = (1, 4, 8)  # columns that bins are formed of
+_TILE = 512
+
+
+@dataclass(frozen=True)
+class Splits:
+    """An array for each of the training, validation and test split."""
+
+    train: Floats
+    validation: Floats
+    test: Floats
+
+    def __iter__(self) -> Iterator[Floats]:
+        return iter((self.train, self.validation, self.test))
+
+    def scaled(self) -> Splits:
+        """Return these columns with mean 0 and variance 1 in the training split."""
+        scaler = FeatureScaler.fit(self.train)
+        return Splits(*map(scaler, self))
+
+    def beside(self, *others: Splits) -> Splits:
+        """Return the columns of all splits, side by side."""
+        joined = zip(self, *others, strict=True)
+        return Splits(*(np.concatenate(each, axis=1) for each in joined))
+
+    def times(self, matrix: Floats) -> Splits:
+        """Return each split times a matrix, as float32."""
+        return Splits(*((each @ matrix).astype(np.float32) for each in self))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a probe predicts for the validation and for the test split."""
+
+    validation: Array
+    test: Array
+
+
+def predict_by_panel(features: Splits, target: Splits, seed: int) -> dict[str, Array]:
+    """Fit and tune every probe, and return its predictions for the test split.
+
+    Args:
+        features: (n, d) for each split.
+        target: (n, k) for each split, with mean 0 in the training split.
+        seed: seed of landmarks, trees, networks and the sample of a large training split.
+    """
+    with one_thread():
+        x = _narrow(features.scaled(), seed)
+        whitened = _whitened(x)
+        predictions = {
+            "linear": _ridge(x, target),
+            "squares": _closest(target, [_squares(x, each, target) for each in (x, whitened)]),
+        }
+        x, whitened, target = _at_most(LARGEST_TRAINING_SET, seed, x, whitened, target)
+        directions = _directions(whitened, target.train)
+        larger = Splits(*(2 * each for each in directions))  # learned first
+        everything = x.beside(whitened, directions)
+        predictions |= {
+            "bins": _bins(everything, target),
+            "neighbors": _closest(target, [_neighbors(each, target) for each in (x, whitened)]),
+            "directions": _kernel_ridge(directions, target, seed),
+            "boosting": _boosting(everything, target, seed),
+            "components": _network(whitened.beside(larger), target, 1e-2, seed),
+        }
+        if len(x.train) >= _FEW:
+            predictions["network"] = _network(x, target, 3e-3, seed)
+    shrunk = {name: _shrunk(each, target.validation) for name, each in predictions.items()}
+    combined = _combined(list(shrunk.values()), target.validation)
+    return {name: each.test for name, each in shrunk.items()} | {"combined": combined}
+
+
+def _narrow(x: Splits, seed: int) -> Splits:
+    """Replace many features by their leading principal components."""
+    if x.train.shape[1] <= WIDEST:
+        return x
+    with needed_for("leakage"):
+        from sklearn.utils.extmath import randomized_svd  # type: ignore[import-untyped]
+    _, _, axes = randomized_svd(x.train, min(WIDEST, len(x.train)), n_iter=2, random_state=seed)
+    return x.times(axes.T).scaled()
+
+
+def _whitened(x: Splits) -> Splits:
+    """Return the principal components with variance 1, without those that are rounding errors."""
+    train = x.train.astype(np.float64)
+    values, vectors = np.linalg.eigh(train.T @ train / len(train))
+    kept = values >= 1e-6 * values[-1]
+    return x.times(vectors[:, kept] / np.sqrt(np.maximum(values[kept], 1e-30)))
+
+
+def _directions(whitened: Splits, target: Floats) -> Splits:
+    """Return the features along the leading eigenvectors of E[t x x^T], for each column t."""
+    x = whitened.train.astype(np.float64)
+    values, vectors = [], []
+    for column in _leading(target).T:
+        spectrum, basis = np.linalg.eigh((x * column[:, None]).T @ x / len(x))
+        values.append(np.abs(spectrum))
+        vectors.append(basis)
+    order = np.argsort(-np.concatenate(values), kind="stable")[: _DIRECTIONS[-1]]
+    return whitened.times(np.concatenate(vectors, axis=1)[:, order])
+
+
+def _leading(target: Floats) -> Array:
+    """Return the leading principal components of a target, at most `_TARGETS`, (n, m)."""
+    return np.asarray(target @ _rotation(target), dtype=np.float64)
+
+
+def _rotation(target: Floats) -> Array:
+    values, vectors = np.linalg.eigh(target.T.astype(np.float64) @ target / len(target))
+    kept = values[::-1] > 1e-9 * max(values[-1], 1e-300)
+    return np.asarray(vectors[:, ::-1][:, kept][:, :_TARGETS])
+
+
+def _at_most(rows: int, seed: int, *arrays: Splits) -> list[Splits]:
+    """Return the same random part of each training split."""
+    count = len(arrays[0].train)
+    if count <= rows:
+        return list(arrays)
+    sample = np.sort(np.random.default_rng((seed, 3)).permutation(count)[:rows])
+    return [Splits(each.train[sample], each.validation, each.test) for each in arrays]
+
+
+def _ridge(x: Splits, target: Splits) -> Prediction:
+    probe = fit_ridge(x.train, target.train, x.validation, target.validation)
+    return Prediction(*(np.asarray(probe(each)) for each in (x.validation, x.test)))
+
+
+def _squares(x: Splits, squared: Splits, target: Splits) -> Prediction:
+    return _ridge(x.beside(Splits(*(each**2 for each in squared))).scaled(), target)
+
+
+def _bins(x: Splits, target: Splits) -> Prediction:
+    """Ridge regression on indicators of bins of the columns with the largest variance between bins.
+
+    It finds a function of any shape of one column, such as a fast oscillation.
+    """
+    candidates = []
+    for bins in _BINS:
+        if bins * 8 > len(x.train):
+            continue
+        numbers = _binned(x, bins)
+        order = np.argsort(-_between(numbers.train, target.train, bins), kind="stable")
+        for count in _BINNED:
+            indicators = Splits(*(_indicators(each[:, order[:count]], bins) for each in numbers))
+            candidates.append(_ridge(indicators, target))
+    return _closest(target, candidates) if candidates else _ridge(x, target)
+
+
+def _binned(x: Splits, bins: int) -> Splits:
+    """Return the number of the bin of each value; bins are quantiles of the training split."""
+    edges = np.quantile(x.train, np.arange(1, bins) / bins, axis=0).T
+    return Splits(
+        *(
+            np.stack([np.searchsorted(*pair) for pair in zip(edges, each.T, strict=True)], axis=1)
+            for each in x
+        )
+    )
+
+
+def _between(numbers: Array, target: Floats, bins: int) -> Array:
+    """Return the sum of squares of the target between the bins of each column."""
+    scores = []
+    for column in numbers.T:
+        counts = np.bincount(column, minlength=bins)
+        sums = [np.bincount(column, each, minlength=bins) for each in target.T]
+        scores.append(sum((each**2 / np.maximum(counts, 1)).sum() for each in sums))
+    return np.array(scores)
+
+
+def _indicators(numbers: Array, bins: int) -> Floats:
+    flat = np.eye(bins, dtype=np.float32)[numbers].reshape(len(numbers), -1)
+    return np.asarray(flat * np.sqrt(bins))
+
+
+def _neighbors(x: Splits, target: Splits) -> Prediction:
+    """Predict the mean of the nearest samples; their number is selected on validation."""
+    keys, values = torch.from_numpy(x.train), torch.from_numpy(target.train).double()
+    counts = [count for count in _NEIGHBORS if count <= len(keys)] or [len(keys)]
+    candidates = []
+    for queries in (x.validation, x.test):
+        means = []
+        for tile in torch.split(torch.from_numpy(queries), _TILE):
+            rows = torch.cdist(tile, keys).topk(counts[-1], dim=1, largest=False).indices
+            sums = values[rows].cumsum(dim=1)
+            means.append(torch.stack([sums[:, count - 1] / count for count in counts]))
+        candidates.append(torch.cat(means, dim=1).numpy())
+    return _closest(target, [Prediction(*pair) for pair in zip(*candidates, strict=True)])
+
+
+def _kernel_ridge(directions: Splits, target: Splits, seed: int) -> Prediction:
+    """Kernel ridge regression with random landmarks, on the first 2, 4 or 8 directions."""
+    rows = np.random.default_rng((seed, 4)).permutation(len(directions.train))
+    rows = rows[: min(_LANDMARKS, len(rows) // 4 + 1)]
+    candidates = []
+    for count in _DIRECTIONS:
+        x = Splits(*(each[:, :count] for each in directions))
+        for scale in _LENGTH_SCALES:
+            kernel = Splits(*(_gaussian(each, x.train[rows], scale) for each in x))
+            candidates.append(_ridge(x.beside(kernel).scaled(), target))
+    return _closest(target, candidates)
+
+
+def _gaussian(x: Floats, landmarks: Floats, scale: float) -> Floats:
+    distance = torch.cdist(torch.from_numpy(x), torch.from_numpy(landmarks)).square()
+    return (distance / (-2 * x.shape[1] * scale**2)).exp().numpy()
+
+
+def _boosting(x: Splits, target: Splits, seed: int) -> Prediction:
+    """Fit trees to each leading component of the target until the validation error rises."""
+    with needed_for("leakage"):
+        from sklearn.ensemble import (  # type: ignore[import-untyped]
+            HistGradientBoostingRegressor,
+        )
+    if x.train.shape[1] > _BOOSTED:
+        bins = _BINS[0]
+        order = np.argsort(-_between(_binned(x, bins).train, target.train, bins), kind="stable")
+        x = Splits(*(each[:, np.sort(order[:_BOOSTED])] for each in x))
+    rotation = _rotation(target.train)
+    train, held = target.train @ rotation, target.validation @ rotation
+    predictions = []
+    for column in range(rotation.shape[1]):
+        trees = HistGradientBoostingRegressor(
+            learning_rate=0.1,
+            max_iter=max(20, _TREES // rotation.shape[1]),
+            max_leaf_nodes=31 if len(x.train) >= _FEW else 7,
+            max_features=0.3,
+            early_stopping=True,
+            n_iter_no_change=20,
+            random_state=seed,
+        )
+        trees.fit(x.train, train[:, column], X_val=x.validation, y_val=held[:, column])
+        predictions.append([trees.predict(each) for each in (x.validation, x.test)])
+    validation, test = (np.stack(each, axis=1) for each in zip(*predictions, strict=True))
+    return Prediction(validation @ rotation.T, test @ rotation.T)
+
+
+def _network(x: Splits, target: Splits, rate: float, seed: int) -> Prediction:
+    network = fit_network(x.train, target.train, x.validation, target.validation, rate, seed)
+    return Prediction(*(network(each).astype(np.float64) for each in (x.validation, x.test)))
+
+
+def _closest(target: Splits, candidates: list[Prediction]) -> Prediction:
+    """Return the prediction with the smallest validation error."""
+    return min(candidates, key=lambda each: ((each.validation - target.validation) ** 2).sum())
+
+
+def _shrunk(prediction: Prediction, truth: Floats) -> Prediction:
+    """Multiply a prediction by the factor between 0 and 1 that suits the validation split best."""
+    square = float((prediction.validation**2).sum())
+    factor = float((prediction.validation * truth).sum()) / square if square > 0 else 0.0
+    factor = min(1.0, max(0.0, factor)) if math.isfinite(factor) else 0.0
+    return Prediction(factor * prediction.validation, factor * prediction.test)
+
+
+def _combined(predictions: list[Prediction], truth: Floats) -> Array:
+    """Return the sum of all predictions, with weights of at least 0 fitted on validation."""
+    with needed_for("leakage"):
+        from scipy.optimize import nnls  # type: ignore[import-untyped]
+    columns = np.stack([each.validation.ravel() for each in predictions], axis=1)
+    weights, _ = nnls(columns, truth.ravel().astype(np.float64))
+    return np.asarray(sum(w * each.test for w, each in zip(weights, predictions, strict=True)))
