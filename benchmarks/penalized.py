@@ -8,13 +8,14 @@ probe that is not stronger than the reader reports no leakage.
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cclk import FairCCLK, InfoNCE
+from cclk import CclkWarning, FairCCLK, InfoNCE
 from cclk.augment import preset
 from cclk.data.randomness import generator
 from cclk.datasets import load
@@ -68,7 +69,8 @@ def penalty(features: Tensor, condition: Tensor, ridge: float = 0.3) -> Tensor:
     smoother = smoother + 1 / count
     residual = (target - smoother @ target) / (1 - smoother.diag()).clamp_min(1e-3)[:, None]
     alone = (target - target.mean(0)) * count / (count - 1)
-    return 1 - (residual.square().sum(0) / alone.square().sum(0)).mean()
+    leak: Tensor = 1 - (residual.square().sum(0) / alone.square().sum(0)).mean()
+    return leak
 
 
 def train(
@@ -89,10 +91,10 @@ def train(
         encoder = build_encoder("lenet5", channels=1, size=SIZE)
         head = build_head("linear-bn", encoder.width)
         norm = nn.BatchNorm1d(encoder.width, affine=False)
+    warnings.simplefilter("ignore", CclkWarning)  # the kernel is fitted on the first batch
     draw = torch.Generator().manual_seed(seed)
     augmentation = preset("digits", size=SIZE, channels=1)
-    kernel = RBF().fit(angles[: ROWS[0]], batch_size=BATCH)
-    loss = FairCCLK(kernel, temperature=0.2, weights="nw") if fair else None
+    loss = FairCCLK(RBF(), temperature=0.2, weights="nw") if fair else None
     plain = InfoNCE(temperature=0.2)
     optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=3e-3)
     for step in range(steps):
@@ -109,5 +111,5 @@ def train(
         optimizer.step()
     encoder.eval()
     with torch.no_grad():
-        features = torch.cat([encoder.encode(part) for part in samples.split(1000)]).numpy()
+        features = torch.cat([encoder.encode(part) for part in torch.split(samples, 1000)]).numpy()
     return np.asarray(features, dtype=np.float32)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks import adult
+from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from cclk.experiments.markdown import mean_and_deviation
 from cclk.experiments.measure import Measure
@@ -230,6 +231,46 @@ def manifest() -> str:
     )
 
 
+def panel() -> str:
+    """What ridge and the worst of the panel read of planted leaks, and of penalized encoders."""
+    result = read_result("panel")
+    titles = {**calibration.CASES, **calibration.LIMITS, "none": "independent of the features"}
+    rows = {(row["case"], row["nominal"]): row for row in result["planted"]}
+    lines = [
+        "| planted leak | attainable R² | linear | boosting | networks | worst | share |",
+        "|---" * 7 + "|",
+    ]
+    for case, nominal in rows:
+        row = rows[case, nominal]
+        probes = row["probes"]
+        name = titles[case] + (" (limit)" if case in calibration.LIMITS else "")
+        networks = max(probes["network"], probes["components"])
+        cells = (row["attainable"], probes["linear"], probes["boosting"], networks, row["worst"])
+        share = f"{row['worst'] / row['attainable']:.0%}" if nominal else ""
+        shown = (f"{round(cell, 2) + 0.0:.2f}" for cell in cells)
+        lines.append(f"| {name} | " + " | ".join(shown) + f" | {share} |")
+    lines += [
+        "",
+        "| encoder of rotated images | linear | `MLPRegressor` | `HistGradientBoosting` | worst |",
+        "|---" * 5 + "|",
+    ]
+    for row in result["encoders"]:
+        stock = row["scikit-learn"]
+        cells = (row["probes"]["linear"], *stock.values(), row["worst"])
+        lines.append(f"| {row['encoder']} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
+    train, validation, test = result["sizes"]
+    seconds = max(row["seconds"] for row in (*result["planted"], *result["encoders"]))
+    lines += [
+        "",
+        (
+            f"{result['width']} features; {train:,} training, {validation:,} validation and"
+            f" {test:,} test samples; one seed. The panel took at most {seconds:.0f} s of one"
+            f" core. `{result['command']}`, cclk {result['version']}."
+        ),
+    ]
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "loss-speed": loss_speed,
     "demo": demo,
@@ -238,6 +279,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rotated-fashion": rotated_fashion,
     "adult": adult.table,
     "manifest": manifest,
+    "panel": panel,
 }
 
 

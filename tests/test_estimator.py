@@ -110,6 +110,13 @@ def test_conditions_of_every_form(people: tuple[np.ndarray, ...]) -> None:
     assert cclk.ConditionalEncoder("hardneg", **QUICK).fit(x).settings_.method == "hardneg-cclk"
 
 
+def test_leakage_of_the_features(people: tuple[np.ndarray, ...]) -> None:
+    x, age, _ = people
+    encoder = cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=age)
+    measured = encoder.leakage(x[:200], {"age": age[:200]})
+    assert measured == cclk.leakage(encoder.transform(x[:200]), {"age": age[:200]})
+
+
 def test_data_frames(people: tuple[np.ndarray, ...], tmp_path: Path) -> None:
     x, age, _ = people
     table = pd.DataFrame(

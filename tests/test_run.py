@@ -60,6 +60,13 @@ def test_the_same_run_as_the_command_line(run: cclk.Run, table: Path, tmp_path: 
         assert torch.equal(value, run.network.state_dict()[name])
 
 
+def test_leakage_of_each_column_on_the_splits_of_the_run(run: cclk.Run) -> None:
+    measured = run.leakage()
+    assert list(measured) == ["age", "site"]
+    assert measured.sizes["test"] == len(run.dataset.test)
+    assert measured["site"].majority is not None
+
+
 def test_a_run_and_its_verbs(run: cclk.Run, table: Path, tmp_path: Path) -> None:
     assert run.evaluation is None
     evaluation = run.evaluate(bootstrap=20, quiet=True)

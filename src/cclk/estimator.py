@@ -24,6 +24,7 @@ from sklearn.base import (  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 from torch import Tensor
 
+import cclk
 from cclk._files import read_tensors, write_tensors
 from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
@@ -164,6 +165,23 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             parts = [encoder(part) for part in torch.split(samples, 1024)]
         features: Array = torch.cat(parts).numpy()
         return features
+
+    def leakage(
+        self,
+        X: Any,  # noqa: N803
+        condition: Any,
+        *,
+        split: Any = None,
+    ) -> cclk.Leakage:
+        """Measure how well the condition can be predicted from the features of X.
+
+        Args:
+            X: samples in the form that was passed to `fit`, but not the same ones: features of
+                training samples may leak more or less than those of new samples.
+            condition: the variables to predict, in the forms that `fit` takes.
+            split: as in `cclk.leakage`, which has the details.
+        """
+        return cclk.leakage(self.transform(X), condition, split, self.random_state)
 
     def save(self, path: str | Path) -> None:
         """Write weights, settings and parameters to a file, which contains no code.

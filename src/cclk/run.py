@@ -15,12 +15,14 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from rich.console import Console
 from rich.progress import track
 
 from cclk._files import make_parent
+from cclk.condition import Condition
 from cclk.errors import RunError
-from cclk.evaluation import Evaluation, read_evaluation
+from cclk.evaluation import Evaluation, Leakage, leakage, read_evaluation
 from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
 from cclk.report import write_report
 from cclk.report.run_view import view_run
@@ -86,6 +88,21 @@ class Run(RunFolder):
         if bootstrap < 1:
             raise RunError(f"bootstrap is {bootstrap}: it must be at least 1")
         return evaluate_run(self, bootstrap, quiet)
+
+    def leakage(self) -> Leakage:
+        """Measure the leakage of the condition from the encoder's features, by a panel of probes.
+
+        Probes are fitted on the training split, tuned on the validation split and scored on the
+        test split; see `cclk.leakage`.
+        """
+        if not self.dataset.columns:
+            raise RunError(f"{self.folder} has no condition: train it with one")
+        splits = (self.dataset.train, self.dataset.validation, self.dataset.test)
+        features = torch.cat([self.embed_split(split)[0] for split in splits])
+        condition = torch.cat([split.condition for split in splits])
+        names = np.repeat(["train", "validation", "test"], [len(split) for split in splits])
+        table = Condition(condition, self.dataset.columns)
+        return leakage(features, table, names, self.settings.seed)
 
     @overload
     def embed(

@@ -16,12 +16,13 @@ from cclk._files import check_json
 from cclk.condition import infer_condition, placed
 from cclk.errors import DataError
 from cclk.evaluation import intervals
-from cclk.evaluation.feature_splits import Floats, Samples, check
+from cclk.evaluation.feature_splits import Integers, Samples, check
 from cclk.evaluation.intervals import Statistic, explained_variance, share_correct
 from cclk.evaluation.panel import Splits, predict_by_panel
 from cclk.evaluation.scores import Estimate
 
-_SPLITS = ("train", "validation", "test")
+SplitName = Literal["train", "validation", "test"]
+_SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 _SHARES = (0.6, 0.15)  # of the training and the validation split, if no split is passed
 _BOOTSTRAP = 1000
 
@@ -70,7 +71,7 @@ class Leakage:
 
     columns: Mapping[str, ColumnLeakage]
     """Column of the condition -> its leakage."""
-    sizes: Mapping[Literal["train", "validation", "test"], int]
+    sizes: Mapping[SplitName, int]
     """Number of samples in each split."""
     seed: int = 0
     """Seed of the splits, the probes and the bootstrap."""
@@ -158,8 +159,8 @@ def leakage(features: object, condition: object, split: object = None, seed: int
         condition: Numbers, categories or vectors, in one or several columns: an array, a tensor, a
             data frame or a mapping of columns. Kinds are inferred as described in `cclk.columns`.
         split: "train", "validation" or "test" for each sample; by default, 60, 15 and 25 % of the
-            samples at random. Samples that belong together, such as images of one person, must be
-            in one split.
+            samples at random. Without validation samples, 15 % of the training samples are used.
+            Samples that belong together, such as images of one person, must be in one split.
         seed: Seed of the split, the probes and the bootstrap.
 
     Shape:
@@ -282,7 +283,7 @@ def _flat(features: object) -> object:
     return features.reshape(len(features), -1) if len(shape) > 2 else features  # type: ignore[attr-defined,arg-type]
 
 
-def _rows(split: object, count: int, seed: int) -> list[Floats]:
+def _rows(split: object, count: int, seed: int) -> list[Integers]:
     """Return the row numbers of each split."""
     if split is None:
         order = np.random.default_rng((seed, 5)).permutation(count)
@@ -298,7 +299,12 @@ def _rows(split: object, count: int, seed: int) -> list[Floats]:
             raise DataError(
                 f"split contains {unknown[0]!r}: it must be 'train', 'validation' or 'test'"
             )
-        rows = [np.flatnonzero(names == name) for name in _SPLITS]
+        train, validation, test = (np.flatnonzero(names == name) for name in _SPLITS)
+        if not len(validation):
+            order = np.random.default_rng((seed, 1)).permutation(len(train))
+            cut = round(_SHARES[1] * len(train))
+            train, validation = train[np.sort(order[cut:])], train[np.sort(order[:cut])]
+        rows = [train, validation, test]
     for name, part in zip(_SPLITS, rows, strict=True):
         if len(part) < 2:
             raise DataError(

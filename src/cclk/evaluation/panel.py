@@ -5,7 +5,8 @@ categories. They are fitted on the training split and tuned on the validation sp
 
     linear       ridge regression
     squares      ridge regression on features and the squares of features or components
-    bins         additive regression on quantile bins of the columns that depend on z most
+    bins         additive regression on quantile bins of the columns that depend on z most, among
+                 features, components and the principal components of unscaled features
     neighbors    the mean of the nearest training samples
     directions   kernel ridge regression on a few directions of strong curvature
     boosting     gradient-boosted trees on features, components and these directions
@@ -29,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 
 from cclk._extras import needed_for
-from cclk.evaluation.feature_splits import Floats
+from cclk.evaluation.feature_splits import Floats, Integers
 from cclk.evaluation.networks import fit_network
 from cclk.evaluation.one_thread import one_thread
 from cclk.evaluation.probes import FeatureScaler, fit_ridge
@@ -97,17 +98,20 @@ def predict_by_panel(features: Splits, target: Splits, seed: int) -> dict[str, A
     """
     with one_thread():
         x = _narrow(features.scaled(), seed)
+        principal = _whitened(_centered(features)) if features.train.shape[1] <= WIDEST else x
         whitened = _whitened(x)
         predictions = {
             "linear": _ridge(x, target),
             "squares": _closest(target, [_squares(x, each, target) for each in (x, whitened)]),
         }
-        x, whitened, target = _at_most(LARGEST_TRAINING_SET, seed, x, whitened, target)
+        x, whitened, principal, target = _at_most(
+            LARGEST_TRAINING_SET, seed, x, whitened, principal, target
+        )
         directions = _directions(whitened, target.train)
         larger = Splits(*(2 * each for each in directions))  # learned first
         everything = x.beside(whitened, directions)
         predictions |= {
-            "bins": _bins(everything, target),
+            "bins": _bins(everything.beside(principal), target),
             "neighbors": _closest(target, [_neighbors(each, target) for each in (x, whitened)]),
             "directions": _kernel_ridge(directions, target, seed),
             "boosting": _boosting(everything, target, seed),
@@ -128,6 +132,11 @@ def _narrow(x: Splits, seed: int) -> Splits:
         from sklearn.utils.extmath import randomized_svd  # type: ignore[import-untyped]
     _, _, axes = randomized_svd(x.train, min(WIDEST, len(x.train)), n_iter=2, random_state=seed)
     return x.times(axes.T).scaled()
+
+
+def _centered(x: Splits) -> Splits:
+    mean = x.train.astype(np.float64).mean(axis=0)
+    return Splits(*((each - mean).astype(np.float32) for each in x))
 
 
 def _whitened(x: Splits) -> Splits:
@@ -172,7 +181,7 @@ def _at_most(rows: int, seed: int, *arrays: Splits) -> list[Splits]:
 
 def _ridge(x: Splits, target: Splits) -> Prediction:
     probe = fit_ridge(x.train, target.train, x.validation, target.validation)
-    return Prediction(*(np.asarray(probe(each)) for each in (x.validation, x.test)))
+    return Prediction(*(probe(each).astype(np.float64) for each in (x.validation, x.test)))
 
 
 def _squares(x: Splits, squared: Splits, target: Splits) -> Prediction:
@@ -189,25 +198,23 @@ def _bins(x: Splits, target: Splits) -> Prediction:
         if bins * 8 > len(x.train):
             continue
         numbers = _binned(x, bins)
-        order = np.argsort(-_between(numbers.train, target.train, bins), kind="stable")
+        order = np.argsort(-_between(numbers[0], target.train, bins), kind="stable")
         for count in _BINNED:
             indicators = Splits(*(_indicators(each[:, order[:count]], bins) for each in numbers))
             candidates.append(_ridge(indicators, target))
     return _closest(target, candidates) if candidates else _ridge(x, target)
 
 
-def _binned(x: Splits, bins: int) -> Splits:
-    """Return the number of the bin of each value; bins are quantiles of the training split."""
+def _binned(x: Splits, bins: int) -> list[Integers]:
+    """Return the numbers of bins in each split; bins are quantiles of the training split."""
     edges = np.quantile(x.train, np.arange(1, bins) / bins, axis=0).T
-    return Splits(
-        *(
-            np.stack([np.searchsorted(*pair) for pair in zip(edges, each.T, strict=True)], axis=1)
-            for each in x
-        )
-    )
+    return [
+        np.stack([np.searchsorted(*pair) for pair in zip(edges, each.T, strict=True)], axis=1)
+        for each in x
+    ]
 
 
-def _between(numbers: Array, target: Floats, bins: int) -> Array:
+def _between(numbers: Integers, target: Floats, bins: int) -> Array:
     """Return the sum of squares of the target between the bins of each column."""
     scores = []
     for column in numbers.T:
@@ -217,7 +224,7 @@ def _between(numbers: Array, target: Floats, bins: int) -> Array:
     return np.array(scores)
 
 
-def _indicators(numbers: Array, bins: int) -> Floats:
+def _indicators(numbers: Integers, bins: int) -> Floats:
     flat = np.eye(bins, dtype=np.float32)[numbers].reshape(len(numbers), -1)
     return np.asarray(flat * np.sqrt(bins))
 
@@ -252,7 +259,8 @@ def _kernel_ridge(directions: Splits, target: Splits, seed: int) -> Prediction:
 
 def _gaussian(x: Floats, landmarks: Floats, scale: float) -> Floats:
     distance = torch.cdist(torch.from_numpy(x), torch.from_numpy(landmarks)).square()
-    return (distance / (-2 * x.shape[1] * scale**2)).exp().numpy()
+    kernel: Floats = (distance / (-2 * x.shape[1] * scale**2)).exp().numpy()
+    return kernel
 
 
 def _boosting(x: Splits, target: Splits, seed: int) -> Prediction:
@@ -263,7 +271,7 @@ def _boosting(x: Splits, target: Splits, seed: int) -> Prediction:
         )
     if x.train.shape[1] > _BOOSTED:
         bins = _BINS[0]
-        order = np.argsort(-_between(_binned(x, bins).train, target.train, bins), kind="stable")
+        order = np.argsort(-_between(_binned(x, bins)[0], target.train, bins), kind="stable")
         x = Splits(*(each[:, np.sort(order[:_BOOSTED])] for each in x))
     rotation = _rotation(target.train)
     train, held = target.train @ rotation, target.validation @ rotation
