@@ -7,16 +7,13 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from cclk._extras import needed_for
-from cclk.errors import CclkError
+from cclk._reading import file_size, reason
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
     from torch import Tensor
-
-T = TypeVar("T")
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -49,24 +46,6 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     replace_file(path, lambda draft: draft.write_text(text, encoding="utf-8"))
-
-
-def check_json(kind: TypeAdapter[T], tree: object) -> T:
-    """Validate parsed JSON as this type.
-
-    Raises:
-        CclkError: The first field that is missing or of another type, in one line.
-    """
-    from pydantic import ValidationError
-
-    try:
-        return kind.validate_json(json.dumps(tree), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field, message = ".".join(map(str, first["loc"])), first["msg"]
-        raise CclkError(
-            f"{field}: {message[0].lower()}{message[1:]}" if field else message
-        ) from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -102,11 +81,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         OSError: If it is missing, damaged, or not of this format.
     """
     with needed_for("reading .safetensors files"):
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
+    file_size(path)  # a pipe or device might never end
     try:
         with safe_open(path, framework="pt") as stored:
             names = stored.keys()
             return {name: stored.get_tensor(name) for name in names}, stored.metadata() or {}
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
+    except Exception as error:  # a damaged header can make the library raise nearly anything
+        raise OSError(reason(error)) from error

@@ -4,7 +4,6 @@ and column.
 
 from __future__ import annotations
 
-import csv
 import difflib
 import fnmatch
 from collections.abc import Sequence
@@ -16,15 +15,19 @@ import numpy.typing as npt
 
 from cclk._dates import EXAMPLE, days, is_date
 from cclk._extras import needed_for
+from cclk._reading import file_size, reason
+from cclk.data.csv_file import DELIMITERS, MISSING, read_csv
 from cclk.errors import DataError
 
 Strings = npt.NDArray[np.object_]
 Doubles = npt.NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float32).max)
-_MISSING = frozenset({"na", "n/a", "nan", "null", "none", "?"})
 _TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
-_DELIMITERS = {",": "','", ";": "';'", "\t": "tabs"}
+_SMALL = 1 << 28
+"""Bytes that any Parquet file may expand to."""
+_EXPANSION = 1000
+"""Times its own size that a Parquet file may expand to."""
 
 
 class TableFile:
@@ -36,33 +39,29 @@ class TableFile:
 
     def __init__(self, path: Path) -> None:
         with needed_for("reading tables"):
-            import pyarrow as pa
-            from pyarrow import parquet
+            import pyarrow  # noqa: F401
         self.path = path
-        if not path.is_file():
-            raise DataError(f"{path} does not exist: pass the path of a CSV or Parquet file")
-        if path.stat().st_size == 0:
-            raise DataError(f"{path} is empty: it needs a header and rows")
         self.layout = ""
         """The layout of a CSV file that is not separated by commas."""
-        is_parquet = path.suffix == ".parquet"
-        delimiter = "," if is_parquet else _delimiter(path)
+        delimiter = ","
         try:
-            self._table = parquet.read_table(path) if is_parquet else _read_csv(path, delimiter)
-        except (pa.ArrowInvalid, OSError) as error:
-            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            if "utf8" in why.lower():
-                why = f"{why.rstrip('.')}: it is not UTF-8 text; save it as UTF-8"
-            elif "columns, got" in why:
-                why += (
-                    f"; columns are separated by {_DELIMITERS[delimiter]}: quote cells that contain"
-                    " one"
-                )
-            raise DataError(f"{path} cannot be read: {why}") from error
+            size = file_size(path)
+            if size == 0:
+                raise DataError("it is empty: it needs a header and rows")
+            if path.suffix == ".parquet":
+                self._table = _read_parquet(path, size)
+            else:
+                self._table, delimiter = read_csv(path)
+        except FileNotFoundError:
+            raise DataError(
+                f"{path} does not exist: pass the path of a CSV or Parquet file"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} cannot be read: {reason(error)}") from error
         if delimiter != ",":
             self._table, commas = _decimal_points(self._table)
             decimals = ", with decimal commas" if commas else ""
-            self.layout = f"separated by {_DELIMITERS[delimiter]}{decimals}"
+            self.layout = f"separated by {DELIMITERS[delimiter]}{decimals}"
         self.names: list[str] = self._table.column_names
         repeated = [name for name in self.names if self.names.count(name) > 1]
         if repeated:
@@ -170,7 +169,7 @@ class TableFile:
             for cell in column.to_pylist()
         )
         return np.array(
-            [empty if not text else None if text.lower() in _MISSING else text for text in texts],
+            [empty if not text else None if text.lower() in MISSING else text for text in texts],
             dtype=object,
         )
 
@@ -243,7 +242,7 @@ class TableFile:
         if not (types.is_string(column.type) or types.is_large_string(column.type)):
             return False
         cells = ((cell.as_py() or "").strip() for cell in column)
-        return is_date(next((cell for cell in cells if cell and cell.lower() not in _MISSING), ""))
+        return is_date(next((cell for cell in cells if cell and cell.lower() not in MISSING), ""))
 
     def where(self, row: int, name: str) -> str:
         """Return how messages name a cell."""
@@ -267,33 +266,25 @@ def _microseconds(column: Any) -> Any:
     return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
 
 
-def _delimiter(path: Path) -> str:
-    """Return the first delimiter that separates the header: one column would be of no use."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        header = file.readline()
-    return next(
-        (sign for sign in _DELIMITERS if len(next(csv.reader([header], delimiter=sign), [])) > 1),
-        ",",
-    )
+def _read_parquet(path: Path, size: int) -> Any:
+    """Read a Parquet file that expands to a size that its own can hold."""
+    from pyarrow import parquet
 
-
-def _read_csv(path: Path, delimiter: str) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    # All columns as text: kinds are inferred from the full column, not from the first block.
-    with csv.open_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter)) as lines:
-        names = lines.schema.names
-    nulls = {spelling for word in _MISSING for spelling in (word, word.upper(), word.capitalize())}
-    return csv.read_csv(
-        path,
-        convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            strings_can_be_null=True,
-            null_values=[*nulls, "NaN"],
-        ),
-        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-    )
+    try:
+        with parquet.ParquetFile(path) as file:
+            columns = [
+                file.metadata.row_group(group).column(column)
+                for group in range(file.metadata.num_row_groups)
+                for column in range(file.metadata.num_columns)
+            ]
+            values = sum(max(each.total_uncompressed_size, each.num_values) for each in columns)
+            if values > max(_SMALL, _EXPANSION * size):
+                raise DataError(f"its columns have {values:,} bytes, too many for its size")
+            return file.read()
+    except DataError:
+        raise
+    except Exception as error:  # a damaged file can make pyarrow raise nearly anything
+        raise DataError(reason(error)) from error
 
 
 def _decimal_points(table: Any) -> tuple[Any, bool]:

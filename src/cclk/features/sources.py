@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cclk._files import read_tensors
+from cclk._reading import parse_json
 from cclk.errors import FeatureError
 from cclk.features.clip import clip_extractor
 from cclk.features.extractor import Extractor, first_line
@@ -126,8 +126,11 @@ def _encoder_of_run(path: Path) -> tuple[str, dict[str, Any]]:
     """Read the name and options of a run's encoder from its file."""
     metadata = _read(path)[1]
     try:
-        model = json.loads(metadata["settings"])["model"]
-        return model["encoder"], dict(model["encoder_options"])
+        settings: Any = parse_json(metadata["settings"])
+        encoder, options = (settings["model"][key] for key in ("encoder", "encoder_options"))
+        if not isinstance(encoder, str) or not isinstance(options, dict):
+            raise TypeError("an encoder is a name with options")
+        return encoder, options
     except (KeyError, TypeError, ValueError) as error:
         raise FeatureError(
             f"{path} is not the encoder.safetensors of a run: pass the name of its encoder, and the"
