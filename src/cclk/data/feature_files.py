@@ -83,7 +83,7 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
             )
         try:
             metadata: Any = parse_json(str(arrays["metadata"][()]))
-            written_for = str(metadata["dataset"])[:100]
+            written_for = " ".join(str(metadata["dataset"]).split())[:100]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError("its metadata does not name the dataset") from error
         # In blocks: a mask of all values would take a quarter of the memory of the features.

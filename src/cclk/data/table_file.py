@@ -164,10 +164,13 @@ class TableFile:
         column = self._table.column(name)
         if types.is_timestamp(column.type):
             column = _microseconds(column)  # Python has no nanoseconds
-        texts = (
-            "na" if cell is None or cell != cell else str(cell).strip()
-            for cell in column.to_pylist()
-        )
+        try:
+            cells = column.to_pylist()
+        except (OverflowError, ValueError) as error:  # dates beyond the year 9999
+            raise DataError(
+                f"{self.path}, column {name!r} cannot be read: {reason(error)}"
+            ) from None
+        texts = ("na" if cell is None or cell != cell else str(cell).strip() for cell in cells)
         return np.array(
             [empty if not text else None if text.lower() in MISSING else text for text in texts],
             dtype=object,
@@ -272,15 +275,17 @@ def _read_parquet(path: Path, size: int) -> Any:
 
     try:
         with parquet.ParquetFile(path) as file:
-            columns = [
-                file.metadata.row_group(group).column(column)
-                for group in range(file.metadata.num_row_groups)
-                for column in range(file.metadata.num_columns)
-            ]
-            values = sum(max(each.total_uncompressed_size, each.num_values) for each in columns)
+            # Not the sizes of single columns: asked for those of a damaged file, pyarrow aborts.
+            content = file.metadata
+            groups = [content.row_group(number) for number in range(content.num_row_groups)]
+            values = sum(
+                max(group.total_byte_size, group.num_rows * content.num_columns) for group in groups
+            )
             if values > max(_SMALL, _EXPANSION * size):
                 raise DataError(f"its columns have {values:,} bytes, too many for its size")
-            return file.read()
+            table = file.read()
+            table.validate(full=True)
+            return table
     except DataError:
         raise
     except Exception as error:  # a damaged file can make pyarrow raise nearly anything

@@ -25,7 +25,7 @@ KEPT = 2
 """How many checkpoints are kept."""
 _FREE = ("data.data_dir", "train.devices", "train.log_every", "train.checkpoint_every")
 """Settings that do not change the weights of a run."""
-_MOST_NODES = 10_000_000
+_MOST_NODES = 200_000
 
 
 @dataclass(frozen=True)
