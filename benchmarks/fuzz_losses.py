@@ -64,6 +64,7 @@ def _case(kind: Any, conditional: bool, source: random.Random) -> str:
     width = source.choice((1, 2, 4))
     dtype = source.choice((torch.float32, torch.float64, torch.float32, torch.bfloat16))
     x, y = (_embeddings(rows, width, dtype, source, odd) for _ in range(2))
+    leaves = x, y
     if odd and source.random() < 0.15:
         y = source.choice((x, y[:-1], y[:, :0], y.double(), y.long(), y[0], y[None], y.tolist()))
     options: dict[str, Any] = {
@@ -99,7 +100,7 @@ def _case(kind: Any, conditional: bool, source: random.Random) -> str:
         return "silent"
     if value.requires_grad:
         value.sum().backward()
-    gradients = [each.grad for each in (x, y) if isinstance(each, Tensor)]
+    gradients = [each.grad for each in leaves]
     finite = all(bool(each.isfinite().all()) for each in gradients if each is not None)
     return "accepted" if finite else "silent"
 
@@ -164,7 +165,7 @@ def _condition(rows: int, source: random.Random, odd: bool, conditional: bool) -
         case 10:
             return values.round()
         case 11:
-            return np.array([2**source.choice((52, 53, 63)) - 1] * rows, dtype=np.uint64)
+            return np.array([2 ** source.choice((52, 53, 63)) - 1] * rows, dtype=np.uint64)
         case 12:
             return values > 0
     return values.repeat(1, 20)

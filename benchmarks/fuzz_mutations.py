@@ -122,9 +122,7 @@ def _nodes(tree: Any) -> list[Any]:
     while level:
         nodes += level
         children = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
+            child for node in level for child in (node.values() if isinstance(node, dict) else node)
         ]
         level = [child for child in children if isinstance(child, dict | list)]
     return [node for node in nodes if isinstance(node, dict | list)]

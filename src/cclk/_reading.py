@@ -25,6 +25,8 @@ LARGEST_TEXT = 1 << 26
 """Bytes of the largest text file that is read at once."""
 _DEPTH = 32
 _INTEGER = 1 << 63
+_LARGEST = 1e100
+"""The largest number in JSON: sums and squares of larger ones would not be finite."""
 
 
 def reason(error: BaseException) -> str:
@@ -77,7 +79,7 @@ def read_json(path: Path) -> object:
 def parse_json(text: str) -> object:
     """Parse JSON strictly.
 
-    NaN, infinite numbers, integers beyond 64 bits, repeated keys, deep nesting, and text that
+    NaN, numbers beyond 1e100, integers beyond 64 bits, repeated keys, deep nesting, and text that
     cannot be encoded are errors.
     """
     try:
@@ -172,7 +174,7 @@ def _not_finite(text: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not math.isfinite(value):
+    if not abs(value) <= _LARGEST:
         _not_finite(text[:40])
     return value
 

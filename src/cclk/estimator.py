@@ -297,9 +297,7 @@ class _EstimatorFile:
     @classmethod
     def read(cls, metadata: Mapping[str, str]) -> _EstimatorFile:
         names = [field.name for field in fields(cls) if field.name in metadata]
-        return check_json(
-            TypeAdapter(cls), {name: parse_json(metadata[name]) for name in names}
-        )
+        return check_json(TypeAdapter(cls), {name: parse_json(metadata[name]) for name in names})
 
 
 def _condition(data: Any, rows: int) -> Condition:

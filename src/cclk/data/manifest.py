@@ -31,7 +31,7 @@ from cclk.data.dataset import Dataset, Split
 from cclk.data.folder import data_folder
 from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.data.streamed import StreamedImages
-from cclk.data.table_file import Doubles, Strings, TableFile
+from cclk.data.table_file import Doubles, Strings, TableFile, shown
 from cclk.errors import DataError, warn
 from cclk.registry import KERNELS
 
@@ -414,7 +414,7 @@ def _ids(table: TableFile, row_id: str | None, rows: Rows) -> list[str]:
             raise DataError(f"{table.where(row + 1, name)} is empty: every row needs its id")
         if cell in seen:
             raise DataError(
-                f"{table.where(row + 1, name)} is {cell!r}, the id of row {seen[cell]} too: ids"
+                f"{table.where(row + 1, name)} is {shown(cell)}, the id of row {seen[cell]} too: ids"
                 " must differ"
             )
         seen[cell] = int(row) + 1
@@ -465,7 +465,7 @@ def _parts(
     for row, cell in zip(rows, cells, strict=True):
         if cell not in _PARTS:
             raise DataError(
-                f"{table.where(int(row) + 1, name)} is {cell!r}: it must be train, validation or"
+                f"{table.where(int(row) + 1, name)} is {shown(cell)}: it must be train, validation or"
                 " test"
             )
     train, validation, test = (np.flatnonzero(cells == part) for part in _PARTS)

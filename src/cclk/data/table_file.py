@@ -150,7 +150,7 @@ class TableFile:
                 values[row] = [np.nan if value is None else value for value in cell]
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{where} holds {cell!r}: a list must consist of numbers; a set of attributes"
+                    f"{where} holds {shown(cell)}: a list must consist of numbers; a set of attributes"
                     " is text, joined by ';'"
                 ) from None
             if (np.abs(values[row]) > _LARGEST).any():
@@ -214,7 +214,7 @@ class TableFile:
                 except ValueError:
                     point = " with a decimal point" if parse is _float and "," in cell else ""
                     raise DataError(
-                        f"{self.where(row + 1, name)} is {cell!r}: it must be"
+                        f"{self.where(row + 1, name)} is {shown(cell)}: it must be"
                         f" {expected}{point}{hint}"
                     ) from None
         return values
@@ -250,6 +250,12 @@ class TableFile:
     def where(self, row: int, name: str) -> str:
         """Return how messages name a cell."""
         return f"{self.path}, row {row}, column {name!r}"
+
+
+def shown(cell: object) -> str:
+    """Return a cell as messages show it, shortened."""
+    text = repr(cell)
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
 def _float(text: str) -> float:
@@ -308,4 +314,6 @@ def _decimal_points(table: Any) -> tuple[Any, bool]:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(name[:80] for name in names[:most]) + (
+        f" and {len(names) - most} more" if len(names) > most else ""
+    )
