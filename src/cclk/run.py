@@ -15,9 +15,9 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 from rich.progress import track
 
+from cclk._terminal import Console
 from cclk.errors import RunError
 from cclk.evaluation import Evaluation, read_evaluation
 from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition

@@ -157,5 +157,6 @@ def _require_closed_quotes(text: str, delimiter: str) -> None:
             line = text.count("\n", 0, cell.start()) + 1
             raise DataError(
                 f"line {line} has a stray quote ({cell[0][:30].splitlines()[0]}), which makes a"
-                f" cell of {cell[0].count(chr(10)) + 1} lines: remove it, or double it inside quotes"
+                f" cell of {cell[0].count(chr(10)) + 1} lines: remove it, or double it inside"
+                " quotes"
             )

@@ -414,8 +414,8 @@ def _ids(table: TableFile, row_id: str | None, rows: Rows) -> list[str]:
             raise DataError(f"{table.where(row + 1, name)} is empty: every row needs its id")
         if cell in seen:
             raise DataError(
-                f"{table.where(row + 1, name)} is {shown(cell)}, the id of row {seen[cell]} too: ids"
-                " must differ"
+                f"{table.where(row + 1, name)} is {shown(cell)}, the id of row {seen[cell]} too:"
+                " ids must differ"
             )
         seen[cell] = int(row) + 1
     return list(seen)
@@ -465,8 +465,8 @@ def _parts(
     for row, cell in zip(rows, cells, strict=True):
         if cell not in _PARTS:
             raise DataError(
-                f"{table.where(int(row) + 1, name)} is {shown(cell)}: it must be train, validation or"
-                " test"
+                f"{table.where(int(row) + 1, name)} is {shown(cell)}: it must be train, validation"
+                " or test"
             )
     train, validation, test = (np.flatnonzero(cells == part) for part in _PARTS)
     if len(train) == 0 or len(test) == 0:

@@ -150,8 +150,8 @@ class TableFile:
                 values[row] = [np.nan if value is None else value for value in cell]
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{where} holds {shown(cell)}: a list must consist of numbers; a set of attributes"
-                    " is text, joined by ';'"
+                    f"{where} holds {shown(cell)}: a list must consist of numbers; a set of"
+                    " attributes is text, joined by ';'"
                 ) from None
             if (np.abs(values[row]) > _LARGEST).any():
                 raise DataError(f"{where} holds an infinite number: numbers must be finite")

@@ -154,14 +154,15 @@ def read(path: Path) -> ExperimentResult:
         tree = read_json(path)
     except (OSError, ValueError) as error:
         raise ResultError(
-            f"{path} cannot be read ({reason(error)}): repair it, or delete it to run the experiment again"
+            f"{path} cannot be read ({reason(error)}): repair it, or delete it to run the"
+            " experiment again"
         ) from None
     try:
         return ExperimentResult.from_json(tree)
     except ValueError as error:
         raise ResultError(
-            f"{path} is not a valid result of an experiment ({reason(error)}): repair it, or choose another"
-            " folder"
+            f"{path} is not a valid result of an experiment ({reason(error)}): repair it,"
+            " or choose another folder"
         ) from None
 
 

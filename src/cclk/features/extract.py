@@ -100,8 +100,9 @@ def _fill(
     quiet: bool,
 ) -> npt.NDArray[np.float32]:
     """Extract the features into a memory-mapped file."""
-    from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
+
+    from cclk._terminal import Console
 
     features: npt.NDArray[np.float32] | None = None
     done = 0
