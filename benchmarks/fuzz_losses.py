@@ -63,8 +63,9 @@ def _case(kind: Any, conditional: bool, source: random.Random) -> str:
     rows = source.choice((1, 2, 2, 3, 5, 8)) if odd else source.choice((2, 4, 8))
     width = source.choice((1, 2, 4))
     dtype = source.choice((torch.float32, torch.float64, torch.float32, torch.bfloat16))
-    x, y = (_embeddings(rows, width, dtype, source, odd) for _ in range(2))
-    leaves = x, y
+    leaves = [_embeddings(rows, width, dtype, source, odd) for _ in range(2)]
+    x: Tensor = leaves[0]
+    y: Any = leaves[1]
     if odd and source.random() < 0.15:
         y = source.choice((x, y[:-1], y[:, :0], y.double(), y.long(), y[0], y[None], y.tolist()))
     options: dict[str, Any] = {

@@ -203,7 +203,8 @@ def _npy(array: Any, shape: object = None, dtype: object = None) -> bytes:
     shape = array.shape if shape is None else shape
     header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
     text = header.encode("latin-1", "replace") + b" " * (-(len(header) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + array.tobytes()
+    values: bytes = array.tobytes()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + values
 
 
 def edit_archive(content: bytes, source: random.Random) -> bytes:

@@ -210,6 +210,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self = cls(**file.parameters)
         self.settings_ = parse(file.settings, str(path))
         try:
+            for name, tensor in tensors.items():
+                if not bool(tensor.isfinite().all()):
+                    raise DataError(f"the weights {name} are not finite")
             network = stored_network(self.settings_, file.shape, tensors)
         except CclkError as error:
             raise DataError(f"{path} does not fit its settings: {reason(error)}") from error

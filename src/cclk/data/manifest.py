@@ -310,7 +310,8 @@ def _input_columns(table: TableFile, patterns: str | Sequence[str]) -> list[str]
 
 
 def _vectors(table: TableFile, inputs: Sequence[str]) -> npt.NDArray[np.float32]:
-    return np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a signaling NaN in a Parquet file
+        return np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
 
 
 def _label_cells(table: TableFile, label: str) -> Strings:

@@ -69,8 +69,14 @@ def _read_array(stream: IO[bytes], size: int, name: str) -> Array:
         )
     try:
         stream.seek(0)
-        return np.asarray(npy.read_array(stream, allow_pickle=False))
-    except Exception as error:  # zlib, the checksum, or values that are not of this type
+        array = np.asarray(npy.read_array(stream, allow_pickle=False))
+        if dtype.kind == "U" and array.size:
+            native = np.ascontiguousarray(array.astype(dtype.newbyteorder("="), copy=False))
+            codes = native.ravel().view(np.uint32)
+            if bool(((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any()):
+                raise ValueError("its text is not valid Unicode")
+        return array
+    except Exception as error:  # zlib, the checksum, or text that is not Unicode
         raise DataError(f"{name} is damaged ({reason(error)})") from error
 
 

@@ -116,8 +116,8 @@ def build_extractor(
                 f"{path} does not fit the encoder {name} for {channels} x {size} x {size} images:"
                 f" {line}"
             ) from error
-        for key, value in state.items():
-            if not bool(value.isfinite().all()):
+        for key, tensor in state.items():
+            if not bool(tensor.isfinite().all()):
                 raise FeatureError(f"{path}: the weights {key} are not finite: replace the file")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     encoder = encoder.eval().to(device)
