@@ -237,7 +237,7 @@ NUMBERS = {"features": "s_*", "condition": "age"}
 IMAGES = {"image": "path", "condition": "age"}
 WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "no such file": (lambda folder: folder / "none.csv", NUMBERS, r"none\.csv does not exist"),
-    "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv is empty"),
+    "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv cannot be read: it is empty"),
     "header only": (lambda folder: written(folder, b"age,s_1\n"), NUMBERS, r"a header and no rows"),
     "wrong encoding": (lambda folder: written(folder, "age,s_1\n3,\xe9\n".encode("latin-1")), NUMBERS, r"not UTF-8"),
     "ragged line": (lambda folder: written(folder, b"age,s_1\n3,4\n3,4,5\n"), NUMBERS, r"line 3: expected 2 columns, got 3.*separated by ',': quote cells that contain one"),
