@@ -119,6 +119,9 @@ class ExperimentResult:
         result = check_json(_FORMAT, tree)
         if isinstance(tree, dict) and not tree.keys() & {"cells", "figure"}:
             raise ValueError("cells: field required")
+        for number, cell in enumerate(result.cells):
+            if cell.selected is not None and cell.selected not in range(len(cell.choices) or 1):
+                raise ValueError(f"cells.{number}.selected: there is no choice {cell.selected}")
         return result
 
 
