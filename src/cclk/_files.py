@@ -16,10 +16,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING
 
 from cclk._extras import needed_for
-from cclk.errors import CclkError, RunError
+from cclk._reading import file_size, reason
+from cclk.errors import RunError
 
 try:
     import fcntl
@@ -27,10 +28,8 @@ except ImportError:  # Windows: nothing is locked
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
     from torch import Tensor
 
-T = TypeVar("T")
 LOCK = ".lock"
 """The lock file in a folder."""
 _DRAFTS = ".cclk-*.draft"
@@ -271,24 +270,6 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def check_json(kind: TypeAdapter[T], tree: object) -> T:
-    """Validate parsed JSON as this type.
-
-    Raises:
-        CclkError: The first field that is missing or of another type, in one line.
-    """
-    from pydantic import ValidationError
-
-    try:
-        return kind.validate_json(json.dumps(tree), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field, message = ".".join(map(str, first["loc"])), first["msg"]
-        raise CclkError(
-            f"{field}: {message[0].lower()}{message[1:]}" if field else message
-        ) from None
-
-
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write a .safetensors file atomically and reproducibly.
 
@@ -319,11 +300,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         OSError: If it is missing, damaged, or not of this format.
     """
     with needed_for("reading .safetensors files"):
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
+    file_size(path)  # a pipe or device might never end
     try:
         with safe_open(path, framework="pt") as stored:
             names = stored.keys()
             return {name: stored.get_tensor(name) for name in names}, stored.metadata() or {}
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
+    except Exception as error:  # a damaged header can make the library raise nearly anything
+        raise OSError(reason(error)) from error

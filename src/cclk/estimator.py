@@ -7,15 +7,18 @@ features = encoder.transform(X)            # features of X from which age is har
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from pydantic import TypeAdapter
 from sklearn.base import (  # type: ignore[import-untyped]
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -26,12 +29,13 @@ from torch import Tensor
 
 import cclk
 from cclk._files import read_tensors, write_tensors
+from cclk._reading import check_json, parse_json, reason
 from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import Dataset, Split
-from cclk.errors import CclkWarning, DataError, SettingsError
+from cclk.errors import CclkError, CclkWarning, DataError, SettingsError
 from cclk.training import methods
-from cclk.training.network import ContrastiveNetwork
+from cclk.training.network import stored_network
 from cclk.training.settings import Settings, load, parse, require_trust
 from cclk.training.trainer import Trainer
 
@@ -213,23 +217,30 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         try:
             tensors, metadata = read_tensors(Path(path))
-            parameters, shape, names, settings = (
-                json.loads(metadata[key]) for key in ("parameters", "shape", "names", "settings")
-            )
-        except (OSError, KeyError) as error:
+            file = _EstimatorFile.read(metadata)
+            unknown = file.parameters.keys() - cls().get_params()
+            if unknown:
+                raise DataError(f"the parameter {min(unknown)!r} is unknown")
+        except (OSError, CclkError) as error:
             raise DataError(
-                f"{path} is not a saved ConditionalEncoder ({error}): write one with save"
+                f"{path} is not a saved ConditionalEncoder ({reason(error)}): write one with save"
             ) from error
-        require_trust(settings, str(path), trust_code)
-        self = cls(**parameters)
-        self.settings_ = parse(settings, str(path))
-        self.network_ = ContrastiveNetwork(self.settings_, shape).eval().requires_grad_(False)
-        self.network_.load_state_dict(tensors)
-        self.n_features_in_ = int(np.prod(shape))
-        if len(shape) == 3:
-            self.image_shape_ = tuple(shape)
-        if names:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        require_trust(file.settings, str(path), trust_code)
+        self = cls(**file.parameters)
+        self.settings_ = parse(file.settings, str(path))
+        try:
+            for name, tensor in tensors.items():
+                if not bool(tensor.isfinite().all()):
+                    raise DataError(f"the weights {name} are not finite")
+            network = stored_network(self.settings_, file.shape, tensors)
+        except CclkError as error:
+            raise DataError(f"{path} does not fit its settings: {reason(error)}") from error
+        self.network_ = network.requires_grad_(False)
+        self.n_features_in_ = math.prod(file.shape)
+        if len(file.shape) == 3:
+            self.image_shape_ = file.shape
+        if file.names:
+            self.feature_names_in_ = np.array(file.names, dtype=object)
         self._n_features_out = int(self.network_.encoder.width)
         return self
 
@@ -288,6 +299,27 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(frozen=True)
+class _EstimatorFile:
+    """The metadata of a saved estimator."""
+
+    parameters: dict[str, Any]
+    shape: tuple[int, ...]
+    names: list[str]
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (1, 3) or min(self.shape) < 1:
+            raise ValueError(f"the shape is {self.shape}: it must be (c, h, w) or (k,)")
+        if self.names and len(self.names) != self.shape[0]:
+            raise ValueError(f"there are {len(self.names)} names of {self.shape[0]} columns")
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str]) -> _EstimatorFile:
+        names = [field.name for field in fields(cls) if field.name in metadata]
+        return check_json(TypeAdapter(cls), {name: parse_json(metadata[name]) for name in names})
 
 
 def _condition(data: Any, rows: int) -> Condition:

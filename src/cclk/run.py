@@ -16,10 +16,10 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
 from rich.progress import track
 
 from cclk._files import make_parent
+from cclk._terminal import Console
 from cclk.condition import Condition
 from cclk.errors import RunError
 from cclk.evaluation import Evaluation, Leakage, leakage, read_evaluation

@@ -237,11 +237,11 @@ NUMBERS = {"features": "s_*", "condition": "age"}
 IMAGES = {"image": "path", "condition": "age"}
 WRONG: dict[str, tuple[Callable[[Path], Path], dict[str, object], str]] = {
     "no such file": (lambda folder: folder / "none.csv", NUMBERS, r"none\.csv does not exist"),
-    "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv is empty"),
+    "empty file": (lambda folder: written(folder, b""), NUMBERS, r"t\.csv cannot be read: it is empty"),
     "header only": (lambda folder: written(folder, b"age,s_1\n"), NUMBERS, r"a header and no rows"),
     "wrong encoding": (lambda folder: written(folder, "age,s_1\n3,\xe9\n".encode("latin-1")), NUMBERS, r"not UTF-8"),
-    "ragged line": (lambda folder: written(folder, b"age,s_1\n3,4\n3,4,5\n"), NUMBERS, r"Expected 2 columns, got 3.*separated by ',': quote cells that contain one"),
-    "bare semicolons": (lambda folder: written(folder, b"age;s_1;traits\n3;4;a;b\n"), NUMBERS, r"Expected 3 columns, got 4.*separated by ';': quote cells that contain one"),
+    "ragged line": (lambda folder: written(folder, b"age,s_1\n3,4\n3,4,5\n"), NUMBERS, r"line 3: expected 2 columns, got 3.*separated by ',': quote cells that contain one"),
+    "bare semicolons": (lambda folder: written(folder, b"age;s_1;traits\n3;4;a;b\n"), NUMBERS, r"line 2: expected 3 columns, got 4.*separated by ';': quote cells that contain one"),
     "thousands": (lambda folder: written(folder, b"age;s_1\n1.234,5;4\n1,5;3\n"), {"features": "s_*", "condition": "age:continuous"}, r"row 1, column 'age' is '1\.234,5': it must be a number with a decimal point"),
     "quoted decimal comma": (lambda folder: people(folder, s_2=['"1,5"'] * 40), NUMBERS, r"row 1, column 's_2' is '1,5': it must be a number with a decimal point"),
     "no such date": (lambda folder: people(folder, age=replaced(DAYS, 4, "2024-02-30")), NUMBERS, r"row 5, column 'age' is '2024-02-30': it must be a date such as 2024-05-31, .*or request age:categorical"),

@@ -161,7 +161,7 @@ def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
     ("text", "field"),
     [
         ("{", "Expecting"),
-        ("\xff", "decode"),
+        ("\xff", "not UTF-8"),
         ("[]", "object"),
         ("{}", r"encoder: field required"),
         ('{"encoder": {}}', r"encoder\.accuracy: field required"),

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.text import Text
 
+from cclk._terminal import Console
 from cclk.cli.output import TRUST_CODE
 from cclk.cli.setting_options import MAIN, SettingOptions
 from cclk.cli.table_options import TableOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
+from cclk._terminal import Console
 from cclk.errors import RunError
 
 RUNS: dict[str, tuple[str, dict[str, float]]] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
+from cclk._terminal import Console
 from cclk.cli.output import QUIET, TRUST_CODE
 
 

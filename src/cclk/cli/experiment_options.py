@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.markdown import Markdown
 
+from cclk._terminal import Console
 from cclk.errors import SettingsError
 from cclk.experiments import ExperimentResult
 from cclk.experiments.markdown import markdown

@@ -10,9 +10,9 @@ import sys
 import warnings
 
 from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
-from rich.console import Console
 
 import cclk
+from cclk._terminal import Console, escape
 from cclk.cli.setting_options import everything, unknown_option, with_current_names
 from cclk.errors import Interrupted, Stopped
 
@@ -82,6 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
             _error(text)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         _error(_message(error))
+    except MemoryError as error:
+        _error(f"not enough memory {_message(error)}".rstrip())
     finally:
         warnings.formatwarning = formatwarning
     return 2
@@ -105,7 +107,7 @@ def _run(arguments: list[str]) -> int:
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> str:
     """A warning without the line of code that raised it."""
-    return f"cclk: warning: {' '.join(str(message).split())}\n"
+    return escape(f"cclk: warning: {' '.join(str(message).split())}\n")
 
 
 def _message(error: Exception) -> str:

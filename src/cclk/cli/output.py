@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cyclopts import Parameter
-from rich.console import Console
+
+from cclk._terminal import Console
 
 QUIET = Parameter(negative="", show_default=False, help="print only warnings and errors")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import torch
 from cyclopts import Parameter
-from rich.console import Console
 
+from cclk._terminal import Console
 from cclk.cli.experiment_options import RESULTS, RUNS, WORKERS, require_positive, show
 from cclk.cli.output import QUIET, notify
 from cclk.errors import SettingsError, warn

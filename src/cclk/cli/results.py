@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cclk._terminal import escape
 from cclk.cli.experiment_options import RESULTS
 from cclk.cli.output import QUIET, notify
 from cclk.experiments.markdown import markdown
@@ -27,7 +28,7 @@ def results(
     """
     experiments = read_results(folder)
     if out is None:
-        print("\n".join(map(markdown, experiments.values())))
+        print(escape("\n".join(map(markdown, experiments.values()))))
         return
     write_page(experiments, out)
     notify(f"written: {out}", quiet)

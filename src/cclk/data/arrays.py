@@ -12,8 +12,6 @@ labels 0, 1, ..., and `condition_names`, one per column. Files are never unpickl
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +20,7 @@ import torch
 
 from cclk.columns import Array, Column, Kind, as_numbers, encode, kind_of
 from cclk.data.dataset import Dataset, Split
+from cclk.data.npz import read_npz
 from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.errors import DataError
 
@@ -51,7 +50,7 @@ def load(
             f"condition_kind is {condition_kind!r}: choose auto, continuous or categorical"
         )
     try:
-        if not path.is_file():
+        if not path.exists():
             raise ValueError("it does not exist; pass the path of an .npz file with arrays x and y")
         arrays = read_npz(path)
         table, part = _join(arrays)
@@ -73,34 +72,6 @@ def load(
         description=f"{path.name}: {len(x)} {kind} ({shape}), {len(classes)} labels"
         + "".join(f", {column.name} is {column.kind}" for column in columns),
     )
-
-
-def read_npz(path: Path) -> dict[str, Array]:
-    """Return all arrays of an .npz file.
-
-    Raises:
-        ValueError: if the file or one of its arrays is damaged; the message does not name the file.
-    """
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is not an .npz file, or it is truncated")
-        with np.load(path, allow_pickle=False) as archive:
-            arrays: dict[str, Array] = {}
-            for name in archive.files:
-                try:
-                    arrays[name] = archive[name]
-                except (ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-                    if "pickle" in str(error):
-                        raise ValueError(
-                            f"{name} is an array of Python objects; store it as numbers or text of"
-                            " one dtype"
-                        ) from error
-                    raise ValueError(f"{name} is damaged ({error})") from error
-                if not isinstance(arrays[name], np.ndarray):
-                    raise ValueError(f"{name} is not an array")
-            return arrays
-    except (OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"it cannot be read ({error})") from error
 
 
 def _join(arrays: dict[str, Array]) -> tuple[dict[str, Array], Rows]:

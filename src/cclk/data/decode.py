@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Mode = Literal["RGB", "L"]
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
+"""The formats that are read. Others, such as EPS, start other programs."""
+_MOST_PIXELS = 1 << 25
+"""Pixels of the largest image that is decoded, half of them if it is transparent: each takes 4
+bytes, in up to four copies. A JPEG file may have more, since it is decoded at a smaller size.
+"""
+_PILLOW_LIMIT = 89_478_485
 
 _ORIENTATION = 0x0112
 _TURNS = {
@@ -47,11 +54,11 @@ def read_image(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8],
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - Path objects for a million images are slow
             status = os.fstat(stream.fileno())
-            with Image.open(stream) as image:
+            with Image.open(stream, formats=FORMATS) as image:
                 limit, pixels = Image.MAX_IMAGE_PIXELS, image.width * image.height
                 if limit is not None and pixels > limit:
                     raise _too_large(path, f"{pixels} pixels", limit)
-                return _square(image, path, size, mode), status
+                return _square(image, path, size, mode, limited=True), status
     except DataError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -63,8 +70,8 @@ def read_image(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8],
         ) from error
     except UnidentifiedImageError as error:
         raise DataError(
-            f"{path} is not an image in a format that Pillow supports: replace it, or remove it"
-            " from the list"
+            f"{path} is not an image in a supported format ({', '.join(FORMATS)}): replace it, or"
+            " remove it from the list"
         ) from error
     except Exception as error:  # a damaged file can make Pillow raise nearly anything
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -90,17 +97,21 @@ def square_image(image: Image, name: str, size: int, mode: Mode) -> npt.NDArray[
 
 def _too_large(path: str, pixels: str, limit: int | None) -> DataError:
     return DataError(
-        f"the image {path} has {pixels}, more than the {limit} that Pillow considers safe: scale it"
+        f"the image {path} has {pixels}, more than the {limit} that are considered safe: scale it"
         " down, or raise PIL.Image.MAX_IMAGE_PIXELS if you trust the file"
     )
 
 
-def _square(image: Image, name: str, size: int, mode: Mode) -> npt.NDArray[np.uint8]:
+def _square(
+    image: Image, name: str, size: int, mode: Mode, *, limited: bool = False
+) -> npt.NDArray[np.uint8]:
     from PIL.Image import Resampling, Transpose
 
     # A large JPEG is decoded at a half, quarter or eighth of its size, but never below twice the
     # requested size. The image may then end within the outermost pixels, as `draft` reports.
     drafted = image.draft(None, (2 * size, 2 * size))
+    if limited:
+        _require_memory(image, name)
     image.load()
     turn = _TURNS.get(_orientation(image))
     plain = _plain(image, name, mode)
@@ -112,6 +123,20 @@ def _square(image: Image, name: str, size: int, mode: Mode) -> npt.NDArray[np.ui
         scaled = scaled.transpose(Transpose[turn])
     values = np.asarray(scaled)
     return values[None] if mode == "L" else values.transpose(2, 0, 1)
+
+
+def _require_memory(image: Image, name: str) -> None:
+    """Raise an error for an image that takes too much memory, unless Pillow's limit was raised."""
+    from PIL.Image import MAX_IMAGE_PIXELS
+
+    limit = _MOST_PIXELS // 2 if _is_transparent(image) else _MOST_PIXELS
+    pixels = image.width * image.height
+    if pixels > limit and MAX_IMAGE_PIXELS is not None and MAX_IMAGE_PIXELS <= _PILLOW_LIMIT:
+        raise _too_large(name, f"{pixels} pixels", limit)
+
+
+def _is_transparent(image: Image) -> bool:
+    return image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
 
 
 def _orientation(image: Image) -> int:
@@ -133,7 +158,7 @@ def _plain(image: Image, name: str, mode: Mode) -> Image:
     if image.mode.startswith("I"):
         values: Any = np.asarray(image)
         image = fromarray((values.clip(0, 65535) // 256).astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+    if _is_transparent(image):
         image = image.convert("RGBA")
         image = alpha_composite(new("RGBA", image.size, "white"), image)
     return image if image.mode == mode else image.convert(mode)

@@ -12,15 +12,16 @@ A dataset loaded with `features=FILE` has them as its condition, whichever rows 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cclk._reading import parse_json
 from cclk.columns import Column
-from cclk.data.arrays import read_npz
+from cclk.data.npz import read_npz
 from cclk.errors import DataError
 
 
@@ -58,7 +59,7 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
         dataset: the dataset that the features must belong to.
     """
     path = Path(path).expanduser()
-    if not path.is_file():
+    if not path.exists():
         raise DataError(
             f"the feature file {path} does not exist: make it with cclk features {dataset} (cclk"
             " features --help lists encoders)"
@@ -81,8 +82,8 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
                 f" {len(features)} rows of features"
             )
         try:
-            metadata = json.loads(str(arrays["metadata"][()]))
-            written_for = metadata["dataset"]
+            metadata: Any = parse_json(str(arrays["metadata"][()]))
+            written_for = " ".join(str(metadata["dataset"]).split())[:100]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError("its metadata does not name the dataset") from error
         # In blocks: a mask of all values would take a quarter of the memory of the features.

@@ -31,7 +31,7 @@ from cclk.data.dataset import Dataset, Split
 from cclk.data.folder import data_folder
 from cclk.data.splits import Rows, hold_out, stratified_order
 from cclk.data.streamed import StreamedImages
-from cclk.data.table_file import Doubles, Strings, TableFile
+from cclk.data.table_file import Doubles, Strings, TableFile, shown
 from cclk.errors import DataError, warn
 from cclk.registry import KERNELS
 
@@ -310,7 +310,8 @@ def _input_columns(table: TableFile, patterns: str | Sequence[str]) -> list[str]
 
 
 def _vectors(table: TableFile, inputs: Sequence[str]) -> npt.NDArray[np.float32]:
-    return np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a signaling NaN in a Parquet file
+        return np.column_stack([table.numbers(name) for name in inputs]).astype(np.float32)
 
 
 def _label_cells(table: TableFile, label: str) -> Strings:
@@ -414,8 +415,8 @@ def _ids(table: TableFile, row_id: str | None, rows: Rows) -> list[str]:
             raise DataError(f"{table.where(row + 1, name)} is empty: every row needs its id")
         if cell in seen:
             raise DataError(
-                f"{table.where(row + 1, name)} is {cell!r}, the id of row {seen[cell]} too: ids"
-                " must differ"
+                f"{table.where(row + 1, name)} is {shown(cell)}, the id of row {seen[cell]} too:"
+                " ids must differ"
             )
         seen[cell] = int(row) + 1
     return list(seen)
@@ -465,8 +466,8 @@ def _parts(
     for row, cell in zip(rows, cells, strict=True):
         if cell not in _PARTS:
             raise DataError(
-                f"{table.where(int(row) + 1, name)} is {cell!r}: it must be train, validation or"
-                " test"
+                f"{table.where(int(row) + 1, name)} is {shown(cell)}: it must be train, validation"
+                " or test"
             )
     train, validation, test = (np.flatnonzero(cells == part) for part in _PARTS)
     if len(train) == 0 or len(test) == 0:

@@ -4,7 +4,6 @@ and column.
 
 from __future__ import annotations
 
-import csv
 import difflib
 import fnmatch
 from collections.abc import Sequence
@@ -16,15 +15,19 @@ import numpy.typing as npt
 
 from cclk._dates import EXAMPLE, days, is_date
 from cclk._extras import needed_for
+from cclk._reading import file_size, reason
+from cclk.data.csv_file import DELIMITERS, MISSING, read_csv
 from cclk.errors import DataError
 
 Strings = npt.NDArray[np.object_]
 Doubles = npt.NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float32).max)
-_MISSING = frozenset({"na", "n/a", "nan", "null", "none", "?"})
 _TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
-_DELIMITERS = {",": "','", ";": "';'", "\t": "tabs"}
+_SMALL = 1 << 28
+"""Bytes that any Parquet file may expand to."""
+_EXPANSION = 1000
+"""Times its own size that a Parquet file may expand to."""
 
 
 class TableFile:
@@ -36,33 +39,29 @@ class TableFile:
 
     def __init__(self, path: Path) -> None:
         with needed_for("reading tables"):
-            import pyarrow as pa
-            from pyarrow import parquet
+            import pyarrow  # noqa: F401
         self.path = path
-        if not path.is_file():
-            raise DataError(f"{path} does not exist: pass the path of a CSV or Parquet file")
-        if path.stat().st_size == 0:
-            raise DataError(f"{path} is empty: it needs a header and rows")
         self.layout = ""
         """The layout of a CSV file that is not separated by commas."""
-        is_parquet = path.suffix == ".parquet"
-        delimiter = "," if is_parquet else _delimiter(path)
+        delimiter = ","
         try:
-            self._table = parquet.read_table(path) if is_parquet else _read_csv(path, delimiter)
-        except (pa.ArrowInvalid, OSError) as error:
-            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            if "utf8" in why.lower():
-                why = f"{why.rstrip('.')}: it is not UTF-8 text; save it as UTF-8"
-            elif "columns, got" in why:
-                why += (
-                    f"; columns are separated by {_DELIMITERS[delimiter]}: quote cells that contain"
-                    " one"
-                )
-            raise DataError(f"{path} cannot be read: {why}") from error
+            size = file_size(path)
+            if size == 0:
+                raise DataError("it is empty: it needs a header and rows")
+            if path.suffix == ".parquet":
+                self._table = _read_parquet(path, size)
+            else:
+                self._table, delimiter = read_csv(path)
+        except FileNotFoundError:
+            raise DataError(
+                f"{path} does not exist: pass the path of a CSV or Parquet file"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} cannot be read: {reason(error)}") from error
         if delimiter != ",":
             self._table, commas = _decimal_points(self._table)
             decimals = ", with decimal commas" if commas else ""
-            self.layout = f"separated by {_DELIMITERS[delimiter]}{decimals}"
+            self.layout = f"separated by {DELIMITERS[delimiter]}{decimals}"
         self.names: list[str] = self._table.column_names
         repeated = [name for name in self.names if self.names.count(name) > 1]
         if repeated:
@@ -151,8 +150,8 @@ class TableFile:
                 values[row] = [np.nan if value is None else value for value in cell]
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{where} holds {cell!r}: a list must consist of numbers; a set of attributes"
-                    " is text, joined by ';'"
+                    f"{where} holds {shown(cell)}: a list must consist of numbers; a set of"
+                    " attributes is text, joined by ';'"
                 ) from None
             if (np.abs(values[row]) > _LARGEST).any():
                 raise DataError(f"{where} holds an infinite number: numbers must be finite")
@@ -165,12 +164,15 @@ class TableFile:
         column = self._table.column(name)
         if types.is_timestamp(column.type):
             column = _microseconds(column)  # Python has no nanoseconds
-        texts = (
-            "na" if cell is None or cell != cell else str(cell).strip()
-            for cell in column.to_pylist()
-        )
+        try:
+            cells = column.to_pylist()
+        except (OverflowError, ValueError) as error:  # dates beyond the year 9999
+            raise DataError(
+                f"{self.path}, column {name!r} cannot be read: {reason(error)}"
+            ) from None
+        texts = ("na" if cell is None or cell != cell else str(cell).strip() for cell in cells)
         return np.array(
-            [empty if not text else None if text.lower() in _MISSING else text for text in texts],
+            [empty if not text else None if text.lower() in MISSING else text for text in texts],
             dtype=object,
         )
 
@@ -212,7 +214,7 @@ class TableFile:
                 except ValueError:
                     point = " with a decimal point" if parse is _float and "," in cell else ""
                     raise DataError(
-                        f"{self.where(row + 1, name)} is {cell!r}: it must be"
+                        f"{self.where(row + 1, name)} is {shown(cell)}: it must be"
                         f" {expected}{point}{hint}"
                     ) from None
         return values
@@ -243,11 +245,17 @@ class TableFile:
         if not (types.is_string(column.type) or types.is_large_string(column.type)):
             return False
         cells = ((cell.as_py() or "").strip() for cell in column)
-        return is_date(next((cell for cell in cells if cell and cell.lower() not in _MISSING), ""))
+        return is_date(next((cell for cell in cells if cell and cell.lower() not in MISSING), ""))
 
     def where(self, row: int, name: str) -> str:
         """Return how messages name a cell."""
         return f"{self.path}, row {row}, column {name!r}"
+
+
+def shown(cell: object) -> str:
+    """Return a cell as messages show it, shortened."""
+    text = repr(cell)
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
 def _float(text: str) -> float:
@@ -267,33 +275,27 @@ def _microseconds(column: Any) -> Any:
     return column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
 
 
-def _delimiter(path: Path) -> str:
-    """Return the first delimiter that separates the header: one column would be of no use."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        header = file.readline()
-    return next(
-        (sign for sign in _DELIMITERS if len(next(csv.reader([header], delimiter=sign), [])) > 1),
-        ",",
-    )
+def _read_parquet(path: Path, size: int) -> Any:
+    """Read a Parquet file that expands to a size that its own can hold."""
+    from pyarrow import parquet
 
-
-def _read_csv(path: Path, delimiter: str) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    # All columns as text: kinds are inferred from the full column, not from the first block.
-    with csv.open_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter)) as lines:
-        names = lines.schema.names
-    nulls = {spelling for word in _MISSING for spelling in (word, word.upper(), word.capitalize())}
-    return csv.read_csv(
-        path,
-        convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            strings_can_be_null=True,
-            null_values=[*nulls, "NaN"],
-        ),
-        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-    )
+    try:
+        with parquet.ParquetFile(path) as file:
+            # Not the sizes of single columns: asked for those of a damaged file, pyarrow aborts.
+            content = file.metadata
+            groups = [content.row_group(number) for number in range(content.num_row_groups)]
+            values = sum(
+                max(group.total_byte_size, group.num_rows * content.num_columns) for group in groups
+            )
+            if values > max(_SMALL, _EXPANSION * size):
+                raise DataError(f"its columns have {values:,} bytes, too many for its size")
+            table = file.read()
+            table.validate(full=True)
+            return table
+    except DataError:
+        raise
+    except Exception as error:  # a damaged file can make pyarrow raise nearly anything
+        raise DataError(reason(error)) from error
 
 
 def _decimal_points(table: Any) -> tuple[Any, bool]:
@@ -312,4 +314,6 @@ def _decimal_points(table: Any) -> tuple[Any, bool]:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(name[:80] for name in names[:most]) + (
+        f" and {len(names) - most} more" if len(names) > most else ""
+    )

@@ -283,7 +283,7 @@ def _unpack(source: Source, archive: Path, files: list[str], work: Path) -> None
                 _copy(stream.read, work / file, source.address, _LARGEST_FILE)
     except KeyError as error:
         raise _DownloadError(f"{source.address} is not complete: {error.args[0]}") from error
-    except _DAMAGE as error:
+    except (*_DAMAGE, RecursionError, ValueError) as error:  # a link to itself never ends
         raise _DownloadError(
             f"{source.address} is not an archive or truncated ({error})"
         ) from error

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from pydantic import JsonValue, TypeAdapter
 
-from cclk._files import check_json
+from cclk._reading import check_json
 from cclk.condition import infer_condition, placed
 from cclk.errors import DataError
 from cclk.evaluation import intervals
@@ -289,7 +289,7 @@ def _rows(split: object, count: int, seed: int) -> list[Integers]:
         order = np.random.default_rng((seed, 5)).permutation(count)
         first = round(_SHARES[0] * count)
         parts = np.split(order, [first, first + round(_SHARES[1] * count)])
-        rows = [np.sort(part) for part in parts]
+        rows: list[Integers] = [np.sort(part) for part in parts]
     else:
         names = np.asarray(split)
         if names.shape != (count,):

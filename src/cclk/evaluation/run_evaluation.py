@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rich.console import Console
-
 import cclk
+from cclk._terminal import Console
 from cclk.errors import RunError
 from cclk.evaluation import Accuracy, Evaluation, Samples, evaluate, write_evaluation
 from cclk.evaluation.parts import parts_of

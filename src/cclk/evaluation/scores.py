@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import JsonValue, TypeAdapter
 
-from cclk._files import check_json, replace_text
+from cclk._files import replace_text
+from cclk._reading import check_json, read_json, reason
 from cclk.errors import RunError
 
 FILE = "evaluation.json"
@@ -267,10 +268,11 @@ def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | Non
     if not path.exists():
         return None
     try:
-        return Evaluation.from_json(json.loads(path.read_text(encoding="utf-8")), condition)
-    except ValueError as error:
+        return Evaluation.from_json(read_json(path), condition)
+    except (OSError, ValueError) as error:
         raise RunError(
-            f"{path} is not a valid evaluation ({error}): delete it and evaluate the run again"
+            f"{path} is not a valid evaluation ({reason(error)}): delete it and evaluate the run"
+            " again"
         ) from None
 
 

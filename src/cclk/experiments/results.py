@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cclk._files import check_json, make_parent, replace_text
+from cclk._files import make_parent, replace_text
+from cclk._reading import check_json, read_json, reason
 from cclk.errors import ResultError
 from cclk.experiments.measure import Measure, SplitName
 from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsFigure
@@ -118,6 +119,9 @@ class ExperimentResult:
         result = check_json(_FORMAT, tree)
         if isinstance(tree, dict) and not tree.keys() & {"cells", "figure"}:
             raise ValueError("cells: field required")
+        for number, cell in enumerate(result.cells):
+            if cell.selected is not None and cell.selected not in range(len(cell.choices) or 1):
+                raise ValueError(f"cells.{number}.selected: there is no choice {cell.selected}")
         return result
 
 
@@ -150,17 +154,18 @@ def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = ""
 def read(path: Path) -> ExperimentResult:
     """Read a results file."""
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = read_json(path)
     except (OSError, ValueError) as error:
         raise ResultError(
-            f"{path} cannot be read ({error}): repair it, or delete it to run the experiment again"
+            f"{path} cannot be read ({reason(error)}): repair it, or delete it to run the"
+            " experiment again"
         ) from None
     try:
         return ExperimentResult.from_json(tree)
     except ValueError as error:
         raise ResultError(
-            f"{path} is not a valid result of an experiment ({error}): repair it, or choose another"
-            " folder"
+            f"{path} is not a valid result of an experiment ({reason(error)}): repair it,"
+            " or choose another folder"
         ) from None
 
 
@@ -172,11 +177,16 @@ def write(path: Path, result: ExperimentResult) -> None:
 
 def experiments_in(folder: Path) -> list[Path]:
     """Return the results files of experiments in a folder; other JSON files are ignored."""
-    return sorted(
-        path
-        for path in folder.glob("*.json")
-        if '"experiment"' in path.read_text(encoding="utf-8", errors="replace")[:200]
-    )
+    return sorted(path for path in folder.glob("*.json") if path.is_file() and _is_result(path))
+
+
+def _is_result(path: Path) -> bool:
+    """Return whether a JSON file begins as the result of an experiment."""
+    try:
+        with path.open("rb") as stream:
+            return b'"experiment"' in stream.read(200)
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read ({reason(error)})") from None
 
 
 def finished_runs(folder: Path) -> dict[str, RunResult]:

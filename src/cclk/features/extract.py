@@ -102,8 +102,9 @@ def _fill(
 
     They are not written through a memory map, which would end the process on a full disk.
     """
-    from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
+
+    from cclk._terminal import Console
 
     width, done = 0, 0
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cclk._files import read_tensors
+from cclk._reading import parse_json, reason
 from cclk.errors import FeatureError
 from cclk.features.clip import clip_extractor
 from cclk.features.extractor import Extractor, first_line
@@ -95,20 +95,30 @@ def build_extractor(
     # Initial weights that no file replaces must not depend on the global random state.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        encoder = build_encoder(name, channels=channels, size=size, **options)
+        try:
+            encoder = build_encoder(name, channels=channels, size=size, **options)
+        except Exception as error:
+            if weights is None or str(weights) != source:
+                raise
+            # The options of a file can be of any type.
+            raise FeatureError(f"{source}: its encoder cannot be built: {reason(error)}") from error
     if mean is not None and std is not None:
         encoder.inputs = InputTransform(channels, mean, std)
     encoder.inputs.size = encoder.inputs.size or size
     if weights is not None:
         path = Path(weights).expanduser()
         try:
-            encoder.network.load_state_dict(_network_weights(_read(path)[0]))
+            state = _network_weights(_read(path)[0])
+            encoder.network.load_state_dict(state)
         except RuntimeError as error:
-            reason = " ".join(str(error).splitlines()[1:2]).strip() or str(error)
+            line = " ".join(str(error).splitlines()[1:2]).strip() or reason(error)
             raise FeatureError(
                 f"{path} does not fit the encoder {name} for {channels} x {size} x {size} images:"
-                f" {reason}"
+                f" {line}"
             ) from error
+        for key, tensor in state.items():
+            if not bool(tensor.isfinite().all()):
+                raise FeatureError(f"{path}: the weights {key} are not finite: replace the file")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     encoder = encoder.eval().to(device)
     metadata: dict[str, object] = {
@@ -126,8 +136,11 @@ def _encoder_of_run(path: Path) -> tuple[str, dict[str, Any]]:
     """Read the name and options of a run's encoder from its file."""
     metadata = _read(path)[1]
     try:
-        model = json.loads(metadata["settings"])["model"]
-        return model["encoder"], dict(model["encoder_options"])
+        settings: Any = parse_json(metadata["settings"])
+        encoder, options = (settings["model"][key] for key in ("encoder", "encoder_options"))
+        if not isinstance(encoder, str) or not isinstance(options, dict):
+            raise TypeError("an encoder is a name with options")
+        return encoder, options
     except (KeyError, TypeError, ValueError) as error:
         raise FeatureError(
             f"{path} is not the encoder.safetensors of a run: pass the name of its encoder, and the"

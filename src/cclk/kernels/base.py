@@ -138,14 +138,22 @@ class Kernel(ABC):
         """
         leaves = dict(enumerate(self.leaves()))
         for position, scale in state.items():
-            leaf = leaves.get(int(position))
+            leaf = leaves.get(int(position)) if str(position).isdecimal() else None
             if not bandwidth.is_fittable(leaf):
                 raise CclkError(
                     f"{self!r} has no length scale to be fitted at position {position}: the state"
                     " belongs to another kernel"
                 )
+            scales = tuple(scale) if isinstance(scale, Sequence) else (scale,)
+            if not scales or not all(
+                isinstance(each, numbers.Real) and 0 < each < float("inf") for each in scales
+            ):
+                raise CclkError(
+                    f"the length scale at position {position} is {scale!r}: it must be a positive"
+                    " number, or one for each column"
+                )
             leaf.length_scale_ = (
-                tuple(map(float, scale)) if isinstance(scale, Sequence) else float(scale)
+                tuple(map(float, scales)) if isinstance(scale, Sequence) else float(scales[0])
             )
         return self
 

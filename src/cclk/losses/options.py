@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -14,6 +15,8 @@ Views = Literal["cross", "all"]
 Reduction = Literal["mean", "sum", "none"]
 Temperature = float | Tensor
 """A number, or a tensor of one element, such as an `nn.Parameter`, to which gradients flow."""
+SMALLEST_TEMPERATURE = 1e-6
+"""Below it, gradients of short embeddings overflow."""
 Support = tuple[Tensor, object]
 """More candidates than the batch has: embeddings (q, d) and their condition, q rows."""
 
@@ -30,19 +33,24 @@ class Options:
 
     def __post_init__(self) -> None:
         learned = isinstance(self.temperature, Tensor)
+        if not isinstance(self.temperature, Tensor | numbers.Real):
+            raise SettingsError(
+                f"temperature is {self.temperature!r}: it must be a positive number, such as 0.1"
+            )
         if isinstance(self.temperature, Tensor) and self.temperature.numel() != 1:
             raise SettingsError(
                 f"temperature has shape {tuple(self.temperature.shape)}: it must be one number,"
                 " such as 0.1"
             )
-        if not 0 < self.scale < float("inf"):
+        if not SMALLEST_TEMPERATURE <= self.scale < float("inf"):
             remedy = (
                 "; if it is learned, clamp it after each step or learn its logarithm"
                 if learned
                 else ""
             )
             raise SettingsError(
-                f"temperature is {self.scale:g}: it must be a positive number, such as 0.1{remedy}"
+                f"temperature is {self.scale:g}: it must be a positive number, such as 0.1, and at"
+                f" least {SMALLEST_TEMPERATURE:g}{remedy}"
             )
         if self.views not in ("cross", "all"):
             raise SettingsError(f"views is {self.views!r}: it must be 'cross' or 'all'")

@@ -45,6 +45,7 @@ class _ResidualBlock(nn.Module):
         return out
 
 
+_MOST_BLOCKS = 256
 _DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
@@ -76,10 +77,12 @@ class ResNet(nn.Module):
             )
         if width < 1:
             raise SettingsError(f"width is {width}: a network has at least 1 channel")
-        if blocks is not None and (len(blocks) != 4 or min(blocks) < 1):
+        if blocks is not None and (
+            len(blocks) != 4 or not 1 <= min(blocks) <= max(blocks) <= _MOST_BLOCKS
+        ):
             raise SettingsError(
-                f"blocks is {blocks}: it must be four positive numbers, one per stage, such as (1,"
-                " 1, 1, 1)"
+                f"blocks is {blocks}: it must be four numbers from 1 to {_MOST_BLOCKS}, one per"
+                " stage, such as (1, 1, 1, 1)"
             )
         bottleneck = depth == 50
         kernel, stride = (3, 1) if stem == "cifar" else (7, 2)

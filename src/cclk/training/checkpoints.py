@@ -7,6 +7,7 @@ one is damaged, the one before is used; a checkpoint of another run is refused.
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from cclk._files import replace_file, writing
+from cclk._reading import check_tree, file_size, reason
 from cclk.errors import RunError, warn
 
 CHECKPOINTS = "checkpoints"
@@ -23,6 +25,7 @@ KEPT = 2
 """How many checkpoints are kept."""
 _FREE = ("data.data_dir", "train.devices", "train.log_every", "train.checkpoint_every")
 """Settings that do not change the weights of a run."""
+_MOST_NODES = 200_000
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str
         except RunError as error:
             warn(f"{error}; using the checkpoint before")
             continue
-        _require_same_run(path, content.pop("run", None), identity)
+        _require_same_run(path, content.pop("run"), identity)
         return path, content
     if paths:
         raise RunError(f"all checkpoints of {folder} are damaged: delete them to train again")
@@ -90,29 +93,52 @@ def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str
 def _read(path: Path) -> dict[str, Any]:
     """The content of a checkpoint, if it is intact."""
     try:
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        digest = content.pop("digest", None)
-        step = int(content["step"])
-    except Exception as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise RunError(f"{path} is damaged ({reason})") from error
+        _check_archive(path)
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        if type(content) is not dict or "step" not in content:
+            raise ValueError("it is not a checkpoint")
+        digest, step = content.pop("digest", None), content["step"]
+        actual = _digest(content)
+        if digest == actual:
+            content["run"] = _run_identity(content.get("run"))
+    except Exception as error:  # a damaged pickle can make torch raise nearly anything
+        raise RunError(f"{path} is damaged ({reason(error)})") from error
     if digest is None:
         raise RunError(f"{path} has no digest (it was written by an older version)")
-    if digest != _digest(content):
+    if digest != actual:
         raise RunError(f"{path} is damaged (its content does not match its digest)")
-    if path.name != f"step-{step:09d}.ckpt":
-        raise RunError(f"{path} is damaged (it contains step {step})")
+    if type(step) is not int or path.name != f"step-{step:09d}.ckpt":
+        raise RunError(f"{path} is damaged (it contains step {step!r})")
     return content
 
 
-def _require_same_run(path: Path, stored: Any, identity: RunIdentity) -> None:
-    before, now = _flat(stored["settings"]), _flat(identity.settings)
+def _check_archive(path: Path) -> None:
+    """Raise an error if an archive would expand to more than its own size."""
+    size = file_size(path)
+    with zipfile.ZipFile(path) as archive:
+        if sum(member.file_size for member in archive.infolist()) > size:
+            raise ValueError("its parts are larger than the file")
+
+
+def _run_identity(tree: Any) -> RunIdentity:
+    """Validate the run of a checkpoint."""
+    run = RunIdentity(**tree)
+    kinds = {"settings": dict, "data_fingerprint": str, "version": str, "processes": int}
+    for name, kind in kinds.items():
+        if type(getattr(run, name)) is not kind:
+            raise ValueError(f"{name} of its run is not of type {kind.__name__}")
+    check_tree(run.settings)
+    return run
+
+
+def _require_same_run(path: Path, stored: RunIdentity, identity: RunIdentity) -> None:
+    before, now = _flat(stored.settings), _flat(identity.settings)
     changed = [
         f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
         for name in sorted(before.keys() | now.keys())
         if name not in _FREE and before.get(name) != now.get(name)
     ]
-    if stored["data_fingerprint"] != identity.data_fingerprint:
+    if stored.data_fingerprint != identity.data_fingerprint:
         changed.append("the data differ")
     if changed:
         raise RunError(
@@ -120,9 +146,9 @@ def _require_same_run(path: Path, stored: Any, identity: RunIdentity) -> None:
             " into another folder"
         )
     for name in ("version", "processes"):
-        if stored[name] != getattr(identity, name):
+        if getattr(stored, name) != getattr(identity, name):
             warn(
-                f"{path} was written with {name} {stored[name]}, and this is"
+                f"{path} was written with {name} {getattr(stored, name)}, and this is"
                 f" {getattr(identity, name)}: weights may differ in the last digits"
             )
 
@@ -140,10 +166,16 @@ def _flat(tree: Mapping[str, object]) -> dict[str, object]:
 
 def _digest(content: Any) -> str:
     """SHA-256 of nested containers of tensors and plain values."""
-    state = hashlib.sha256()
+    state, nodes = hashlib.sha256(), 0
 
     def add(node: Any) -> None:
+        nonlocal nodes
+        nodes += 1
+        if nodes > _MOST_NODES:  # shared references can describe more than memory can hold
+            raise ValueError("it contains too many values")
         if isinstance(node, Tensor):
+            if node.numel() * node.element_size() > node.untyped_storage().nbytes():
+                raise ValueError("a tensor has more values than the file holds")
             array = node.detach().cpu().contiguous()
             state.update(f"{array.dtype}{tuple(array.shape)}".encode())
             state.update(array.flatten().view(torch.uint8).numpy().data)

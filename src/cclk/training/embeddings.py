@@ -20,7 +20,8 @@ def write_embeddings(path: Path, ids: list[str], width: int, batches: Iterable[F
 
     Args:
         path: Parquet and CSV files get the columns id, f0, f1, ...; .npz files get the arrays
-            `ids` and `features`.
+            `ids` and `features`. In CSV files, a quote precedes ids that a spreadsheet would
+            compute as formulas.
         ids: The name of each row.
         width: The number of features.
         batches: The features, a batch of rows at a time.
@@ -57,7 +58,19 @@ def _parquet(file: IO[bytes], batches: Iterator[tuple[list[str], Floats]], width
 def _csv(file: IO[bytes], batches: Iterator[tuple[list[str], Floats]], width: int) -> None:
     from pyarrow import csv
 
+    batches = (([_defused(name) for name in names], rows) for names, rows in batches)
     _each(batches, width, lambda schema: csv.CSVWriter(file, schema))
+
+
+def _defused(text: str) -> str:
+    """Put a quote before text that a spreadsheet would compute as a formula."""
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def _each(batches: Iterator[tuple[list[str], Floats]], width: int, opened: Any) -> None:

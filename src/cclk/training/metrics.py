@@ -13,19 +13,53 @@ from typing import Any
 
 from cclk._extras import needed_for
 from cclk._files import make_parent, open_log, replace_text, writing
-from cclk.errors import warn
+from cclk._reading import file_size, parse_json, reason
+from cclk.errors import CclkError, RunError, warn
 
 METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """The logged metrics of a run; a last line that a crash cut off is dropped."""
+    """The logged metrics of a run.
+
+    A last line that a crash cut off is dropped, and so are damaged lines, with a warning.
+    """
     path = folder / METRICS
+    if not path.exists():
+        return []
     lines: list[dict[str, float]] = []
-    with suppress(ValueError):
-        for line in path.read_text().splitlines() if path.exists() else ():
-            lines.append(json.loads(line.replace("effective_partners", "effective_neighbors")))
+    damaged: list[int] = []
+    try:
+        file_size(path)
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                try:
+                    lines.append(_parse_line(line))
+                except ValueError:
+                    if line.endswith(b"\n"):
+                        damaged.append(number)
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {reason(error)}") from error
+    if damaged:
+        warn(
+            f"{path}: {len(damaged)} damaged lines are ignored, the first is line {damaged[0]};"
+            " curves lack these steps"
+        )
     return lines
+
+
+def _parse_line(line: bytes) -> dict[str, float]:
+    """Return the metrics of one line: numbers by name, among them the step."""
+    text = line.decode().replace("effective_partners", "effective_neighbors")
+    tree = parse_json(text)
+    if not isinstance(tree, dict) or not all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in tree.values()
+    ):
+        raise CclkError("a line must be an object of numbers")
+    step = tree.get("step")
+    if not isinstance(step, int) or step < 0:
+        raise CclkError("a line needs its step")
+    return tree
 
 
 class MetricsWriter:

@@ -101,8 +101,10 @@ class Momentum:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.follower.load_state_dict(state["follower"])
-        self.rows = state["rows"]
-        self.keys = state["keys"].to(next(self.follower.parameters()).device)
+        self.rows, keys = state["rows"], state["keys"]
+        if self.rows.dtype != torch.int64 or self.rows.ndim != 1 or len(keys) != len(self.rows):
+            raise ValueError("the queue needs one row number for each of its keys")
+        self.keys = keys.to(next(self.follower.parameters()).device)
 
     def _support(
         self, batch: Tensor, device: torch.device

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cclk._reading import reason
 from cclk.data.dataset import Dataset, Split
+from cclk.errors import CclkError, SettingsError
 from cclk.models import build_encoder, build_head
 from cclk.training.settings import Settings
 
@@ -62,6 +66,41 @@ def network_for(settings: Settings, dataset: Dataset) -> ContrastiveNetwork:
     if isinstance(x, Tensor) and x.dtype != torch.uint8:
         network.encoder.inputs.fit(x)
     return network
+
+
+def stored_network(
+    settings: Settings, shape: Sequence[int], weights: Mapping[str, Tensor]
+) -> ContrastiveNetwork:
+    """Return the network that a file describes, with its weights, in evaluation mode.
+
+    Args:
+        settings: encoder, head and seed.
+        shape: shape of a sample.
+        weights: all of its weights, by name.
+
+    Raises:
+        SettingsError: if the weights are not those of this network.
+    """
+    try:
+        count, stored = _count(settings, shape), sum(each.numel() for each in weights.values())
+        if count > 2 * stored + 1024:  # files of earlier versions lack a few values
+            raise SettingsError(f"the network has {count:,} weights, and the file {stored:,}")
+        network = ContrastiveNetwork(settings, shape)
+        network.load_state_dict(weights)
+    except CclkError:
+        raise
+    except Exception as error:  # options of a network can be of any type and size
+        raise SettingsError(reason(error)) from error
+    return network.eval()
+
+
+def _count(settings: Settings, shape: Sequence[int]) -> int:
+    """Return the number of weights of a network, without memory for them; 0 if it needs memory."""
+    with suppress(Exception), warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")  # pretrained weights are not loaded
+        state = ContrastiveNetwork(settings, shape).state_dict()
+        return sum(each.numel() for each in state.values())
+    return 0
 
 
 @torch.no_grad()

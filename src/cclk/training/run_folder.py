@@ -13,25 +13,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
+from pydantic import TypeAdapter
 from torch import Tensor
 
 import cclk
 from cclk import datasets
 from cclk._files import read_tensors, replace_text, write_tensors
+from cclk._reading import check_json, parse_json, read_json, reason
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 from cclk.data.table_file import TableFile
-from cclk.errors import RunError, SettingsError
+from cclk.errors import CclkError, RunError, SettingsError
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.metrics import read_metrics
-from cclk.training.network import ContrastiveNetwork, embed
+from cclk.training.network import ContrastiveNetwork, embed, stored_network
 from cclk.training.settings import Settings, parse, require_trust
 from cclk.training.trainer import Trainer
 
@@ -77,6 +79,44 @@ class RunMetadata:
     threads: int | None = None
 
 
+_METADATA = TypeAdapter(RunMetadata)
+
+
+@dataclass(frozen=True)
+class EncoderMetadata:
+    """What encoder.safetensors holds beside the weights.
+
+    Attributes:
+        shape: The shape of a sample: (c, h, w) or (k,).
+        inputs: The names of the input columns, in their order; empty for images and unnamed
+            vectors.
+        kernel: The fitted length scales of the kernel, by position.
+    """
+
+    shape: tuple[int, ...]
+    inputs: list[str]
+    kernel: dict[str, float | tuple[float, ...]]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (1, 3) or min(self.shape) < 1:
+            raise ValueError(f"the shape is {self.shape}: it must be (c, h, w) or (k,)")
+        if self.inputs and len(self.inputs) != self.shape[0]:
+            raise ValueError(f"there are {len(self.inputs)} names of {self.shape[0]} inputs")
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str]) -> EncoderMetadata:
+        """Validate the metadata of a .safetensors file."""
+        tree = {
+            field.name: parse_json(metadata[field.name])
+            for field in fields(cls)
+            if field.name in metadata
+        }
+        return check_json(_ENCODER_METADATA, tree)
+
+
+_ENCODER_METADATA = TypeAdapter(EncoderMetadata)
+
+
 def write_settings(folder: Path, settings: Settings, metadata: RunMetadata) -> None:
     """Write RUN/settings.json."""
     content = settings.model_dump(mode="json") | asdict(metadata)
@@ -113,15 +153,19 @@ class RunFolder:
         self.folder = Path(folder)
         path = self.folder / SETTINGS
         try:
-            content = json.loads(path.read_text())
-        except FileNotFoundError:
+            content = read_json(path)
+            if not isinstance(content, dict):
+                raise CclkError("it must contain settings by name")
+            names = [field.name for field in fields(RunMetadata)]
+            self.metadata = check_json(
+                _METADATA, {name: content.pop(name) for name in names if name in content}
+            )
+        except (FileNotFoundError, NotADirectoryError):
             raise RunError(
                 f"{self.folder} contains no {SETTINGS}: is it the folder of a run?"
             ) from None
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be read: {str(error).partition(chr(10))[0]}") from error
-        names = [field.name for field in fields(RunMetadata)]
-        self.metadata = RunMetadata(**{name: content.pop(name, None) for name in names})
+        except (OSError, CclkError) as error:
+            raise RunError(f"{path} cannot be read: {reason(error)}") from error
         require_trust(content, str(path), trust_code)
         self.settings = parse(content, str(path))
 
@@ -147,43 +191,41 @@ class RunFolder:
         return dataset
 
     @cached_property
-    def _stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+    def _stored(self) -> tuple[dict[str, Tensor], EncoderMetadata]:
         path = self.folder / ENCODER
         if not path.exists():
             raise RunError(f"{self.folder} contains no {ENCODER}: it is not finished; resume it")
         try:
-            return read_tensors(path)
-        except OSError as error:
-            raise RunError(f"{path} is damaged: {error}") from error
+            tensors, metadata = read_tensors(path)
+            return tensors, EncoderMetadata.read(metadata)
+        except (OSError, CclkError) as error:
+            raise RunError(f"{path} is damaged: {reason(error)}") from error
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a sample: (c, h, w) or (k,)."""
-        return tuple(json.loads(self._stored[1]["shape"]))
+        return self._stored[1].shape
 
     @property
     def inputs(self) -> list[str]:
         """The names of the input columns, in their order; empty for images and unnamed vectors."""
-        names: list[str] = json.loads(self._stored[1]["inputs"])
-        return names
+        return self._stored[1].inputs
 
     @cached_property
     def network(self) -> ContrastiveNetwork:
         """The trained network, in evaluation mode."""
-        network = ContrastiveNetwork(self.settings, self.shape)
+        weights, metadata = self._stored
         try:
-            network.load_state_dict(self._stored[0])
-        except RuntimeError as error:
+            return stored_network(self.settings, metadata.shape, weights)
+        except CclkError as error:
             raise RunError(
-                f"{self.folder / ENCODER} does not fit its settings: {str(error).splitlines()[0]}"
+                f"{self.folder / ENCODER} does not fit its settings: {reason(error)}"
             ) from error
-        return network.eval()
 
     @property
-    def kernel_state(self) -> dict[str, float]:
+    def kernel_state(self) -> dict[str, float | tuple[float, ...]]:
         """The fitted length scales of the kernel."""
-        state: dict[str, float] = json.loads(self._stored[1]["kernel"])
-        return state
+        return self._stored[1].kernel
 
     def metrics(self) -> list[dict[str, float]]:
         """The logged metrics, one dict for each logged step."""

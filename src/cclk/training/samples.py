@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,8 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cclk._reading import reason
 from cclk.data.decode import Mode, need_pillow, read_image, square_image
 from cclk.data.manifest import input_vectors, load_inputs
+from cclk.data.npz import read_npz
 from cclk.data.streamed import StreamedImages
 from cclk.data.table_file import TableFile
 from cclk.datasets import DATASETS
@@ -249,21 +250,18 @@ def _batch(shape: tuple[int, ...]) -> str:
 
 def _array(path: Path) -> tuple[Tensor, list[str]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            x = archive["x"]
-            if x.ndim < 2:
-                raise ValueError(f"x has {x.ndim} dimensions")
-            ids = (
-                [str(name) for name in archive["ids"]]
-                if "ids" in archive.files
-                else [str(row + 1) for row in range(len(x))]
-            )
-            if len(ids) != len(x):
-                raise ValueError(f"it has {len(x)} samples and {len(ids)} ids")
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        arrays = read_npz(path)
+        if "x" not in arrays:
+            raise DataError("it has no array x")
+        x = arrays["x"]
+        if x.ndim < 2 or x.dtype.kind not in "biuf":
+            raise DataError(f"x is {x.dtype} of shape {x.shape}")
+        ids = [str(name) for name in arrays.get("ids", np.arange(1, len(x) + 1))]
+        if len(ids) != len(x):
+            raise DataError(f"it has {len(x)} samples and {len(ids)} ids")
+    except (DataError, TypeError) as error:
         raise DataError(
-            f"{path} cannot be embedded ({str(error).splitlines()[0]}): it must be an .npz file"
-            " with an array x"
+            f"{path} cannot be embedded ({reason(error)}): it must be an .npz file with an array x"
         ) from error
     if x.ndim == 4 and x.dtype != np.uint8:
         raise DataError(f"{path}: images x are {x.dtype}: they must be uint8, 0 to 255")

@@ -21,7 +21,8 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from cclk.errors import SettingsError
+from cclk._reading import check_tree, parse_toml, read_text, reason
+from cclk.errors import CclkError, SettingsError
 from cclk.registry import (
     AUGMENTATIONS,
     DATASETS,
@@ -296,15 +297,13 @@ def load(
     elif source is not None:
         where = str(source)
         try:
-            tree = tomllib.loads(source.read_text())
+            tree = parse_toml(read_text(source))
         except FileNotFoundError:
             raise SettingsError(
                 f"the settings file {source} does not exist: see `cclk train --help` for presets"
             ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{source} cannot be read: {error}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"{source} is not valid TOML: {error}") from error
+        except (OSError, CclkError) as error:
+            raise SettingsError(f"{source} cannot be read: {reason(error)}") from error
         require_trust(tree, where, trust_code)
     for name, value in (overrides or {}).items():
         if value is not None:
@@ -358,7 +357,12 @@ def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:
         where: What to call the source in errors.
     """
     try:
-        return Settings.model_validate(_with_new_names(tree))
+        check_tree(tree, finite=False)
+        settings = Settings.model_validate(_with_new_names(tree))
+        check_tree(settings.model_dump())  # options of datasets and networks can be of any type
+        return settings
+    except CclkError as error:
+        raise SettingsError(f"{where}: {error}") from None
     except ValidationError as error:
         faults = error.errors()
     first, name = faults[0], _name(faults[0])
@@ -382,8 +386,10 @@ def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:
             ),
             [],
         )
-        message += f", not {first['input']!r}{suggestion(str(first['input']), accepted)}"
-    raise SettingsError(f"{where}: {name}: {message}")
+        actual = str(first["input"])[:100]
+        shown = repr(actual) if isinstance(first["input"], str) else actual
+        message += f", not {shown}{suggestion(actual, accepted)}"
+    raise SettingsError(f"{where}: {name}: {message[:500]}")
 
 
 def _full_name(name: str, section: str) -> str:
@@ -399,7 +405,7 @@ def _with_new_names(node: Any) -> Any:
 
 def _name(fault: Mapping[str, Any]) -> str:
     """The setting of a fault: section and name, without the alternatives of its type."""
-    return ".".join(str(part) for part in fault["loc"][:2])
+    return ".".join(str(part)[:100] for part in fault["loc"][:2])
 
 
 def _override(tree: dict[str, Any], name: str, value: object) -> None:
@@ -428,8 +434,8 @@ def _from_toml(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {value}")["value"]
+    except CclkError:
         return value
 
 

@@ -11,6 +11,7 @@ import torch
 
 import cclk
 from cclk._files import LOCK, locked
+from cclk._reading import reason
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import Interrupted, RunError, warn
 from cclk.training import methods
@@ -219,9 +220,9 @@ class _Loop:
         path, state = checkpoint
         try:
             self.trainer.load_state_dict(state)
-        except (KeyError, RuntimeError, ValueError) as error:
+        except Exception as error:  # optimizers accept a state of any form until they use it
             raise RunError(
-                f"{path} does not fit the settings of its run: {str(error).splitlines()[0]}"
+                f"{path} does not fit the settings of its run: {reason(error)}"
             ) from error
         step: int = state["step"]
         return step

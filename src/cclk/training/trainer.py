@@ -177,10 +177,25 @@ class Trainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state of `state_dict`."""
         self.network.load_state_dict(state["network"])
-        self.optimizer.optimizer.load_state_dict(state["optimizer"])
+        self._load_optimizer(state["optimizer"])
         self.method.loss.load_state_dict(state["loss"])
         if self.momentum is not None:
             self.momentum.load_state_dict(state["momentum"])
+
+    def _load_optimizer(self, state: dict[str, Any]) -> None:
+        """Load the state of the optimizer, which accepts any until it takes a step."""
+        optimizer = self.optimizer.optimizer
+        groups = [
+            [{name: value for name, value in group.items() if name != "lr"} for group in each]
+            for each in (state["param_groups"], optimizer.state_dict()["param_groups"])
+        ]
+        if groups[0] != groups[1]:
+            raise ValueError("its optimizer has other options")
+        optimizer.load_state_dict(state)
+        for weight, values in optimizer.state.items():
+            for name, value in values.items():
+                if isinstance(value, Tensor) and value.shape not in (weight.shape, torch.Size()):
+                    raise ValueError(f"{name} of its optimizer has shape {tuple(value.shape)}")
 
     def close(self) -> None:
         """Stop reading ahead."""
