@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
+_DIGEST = "digest"
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -73,7 +75,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     """Write a .safetensors file atomically and reproducibly.
 
     The library writes metadata in the order of a hash map, which differs between processes; here
-    it is sorted.
+    it is sorted. A digest of values and metadata is added to the metadata.
     """
     with needed_for("writing .safetensors files"):
         from safetensors.torch import save
@@ -85,6 +87,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(bytes(content[8:end]))
     header["__metadata__"] = dict(sorted(metadata.items()))
+    header["__metadata__"][_DIGEST] = _digest(header, [content[end:]])
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # values are aligned to 8 bytes
 
@@ -96,7 +99,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and metadata of a .safetensors file.
+    """Read the tensors and metadata of a .safetensors file; a digest in it is verified.
 
     Raises:
         OSError: If it is missing, damaged, or not of this format.
@@ -106,7 +109,27 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     try:
         with safe_open(path, framework="pt") as stored:
-            names = stored.keys()
-            return {name: stored.get_tensor(name) for name in names}, stored.metadata() or {}
+            metadata = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise OSError(str(error)) from error
+    expected = metadata.pop(_DIGEST, None)  # files of other tools have none
+    if expected is not None and expected != _digest_of_file(path):
+        raise OSError("its content does not match its digest")
+    return tensors, metadata
+
+
+def _digest_of_file(path: Path) -> str:
+    """The digest that `write_tensors` would store in this file."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        del header["__metadata__"][_DIGEST]
+        return _digest(header, iter(lambda: file.read(1 << 20), b""))
+
+
+def _digest(header: object, values: Iterable[bytes | memoryview]) -> str:
+    """SHA-256 of the header of a .safetensors file and of the values after it."""
+    state = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for part in values:
+        state.update(part)
+    return state.hexdigest()

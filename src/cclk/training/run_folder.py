@@ -31,9 +31,10 @@ from cclk.data.table_file import TableFile
 from cclk.errors import RunError, SettingsError
 from cclk.registry import METHODS
 from cclk.training import methods
+from cclk.training.checkpoints import changed_settings
 from cclk.training.metrics import read_metrics
 from cclk.training.network import ContrastiveNetwork, embed
-from cclk.training.settings import Settings, parse, require_trust
+from cclk.training.settings import Settings, parse, require_trust, with_new_names
 from cclk.training.trainer import Trainer
 
 SETTINGS, ENCODER, LOCK = "settings.json", "encoder.safetensors", ".lock"
@@ -153,9 +154,16 @@ class RunFolder:
         if not path.exists():
             raise RunError(f"{self.folder} contains no {ENCODER}: it is not finished; resume it")
         try:
-            return read_tensors(path)
+            tensors, metadata = read_tensors(path)
         except OSError as error:
             raise RunError(f"{path} is damaged: {error}") from error
+        trained = with_new_names(json.loads(metadata.get("settings", "{}")))
+        if changed := changed_settings(trained, self.settings.model_dump(mode="json")):
+            raise RunError(
+                f"{path} was trained with other settings than those in {SETTINGS}:"
+                f" {'; '.join(changed)}. Restore the file that was changed"
+            )
+        return tensors, metadata
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -358,7 +358,7 @@ def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:
         where: What to call the source in errors.
     """
     try:
-        return Settings.model_validate(_with_new_names(tree))
+        return Settings.model_validate(with_new_names(tree))
     except ValidationError as error:
         faults = error.errors()
     first, name = faults[0], _name(faults[0])
@@ -390,10 +390,10 @@ def _full_name(name: str, section: str) -> str:
     return f"{section}.{name}" if section else name
 
 
-def _with_new_names(node: Any) -> Any:
+def with_new_names(node: Any) -> Any:
     """Replace old names in a tree of settings."""
     if isinstance(node, Mapping):
-        return {RENAMED.get(name, name): _with_new_names(value) for name, value in node.items()}
+        return {RENAMED.get(name, name): with_new_names(value) for name, value in node.items()}
     return "values" if node == "outcomes" else node
 
 
