@@ -1,0 +1,115 @@
+"""Behavior under faults: `python -m benchmarks.faults [--scale smoke] [--json FILE]`.
+
+Runs `cclk` commands in a temporary folder and disturbs them: SIGKILL at random instants and before
+each file operation, signals, full and read-only disks, damaged and foreign files, second writers,
+pickles and import paths that would run code, and a long run. Each try is counted by what happened;
+none may lose data, and none may end with other results and no message. Full size: half an hour on
+one core; the file is written after each fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.progress import Progress
+
+from benchmarks.common import write_result
+from benchmarks.faults import damage, disks, hostile, kills, other_commands, soak
+from benchmarks.faults.bench import CONSOLE, SCALES, Bench, Scale
+from benchmarks.faults.rows import Row
+
+FAULTS: dict[str, Callable[[Bench], None]] = {
+    "kill": kills.random_kills,
+    "points": kills.crash_points,
+    "signals": kills.signals,
+    "ranks": kills.ranks,
+    "disks": disks.disks,
+    "checkpoints": damage.checkpoints,
+    "files": damage.files,
+    "data": hostile.data,
+    "writers": hostile.writers,
+    "pickles": hostile.pickles,
+    "trust": hostile.trust,
+    "modules": hostile.modules,
+    "commands": other_commands.commands,
+    "experiments": other_commands.experiments,
+    "soak": soak.soak,
+}
+
+
+def run(
+    scale: Scale,
+    seed: int,
+    names: Iterable[str] = FAULTS,
+    *,
+    quiet: bool = False,
+    keep: Callable[[str, Sequence[Row], Sequence[str]], None] = lambda *_: None,
+) -> list[Row]:
+    """Try faults, and return what happened.
+
+    Args:
+        scale: How often each fault is tried.
+        seed: Of the instants and places of faults.
+        names: The faults.
+        quiet: Whether to show no progress.
+        keep: Receives the name of a fault, its rows and what could not be tried, after each fault.
+    """
+    rows: list[Row] = []
+    for name in names:
+        with (
+            tempfile.TemporaryDirectory(prefix="cclk-faults-", ignore_cleanup_errors=True) as path,
+            Progress(console=CONSOLE, disable=quiet) as progress,
+        ):
+            bench = Bench(Path(path).resolve(), scale, seed, progress)
+            FAULTS[name](bench)
+        rows += bench.rows
+        keep(name, bench.rows, bench.notes)
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--scale", choices=SCALES, default="full", help="how often (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--only", choices=FAULTS, nargs="+", help="try these faults; the others stay in the file"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of all faults (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    options = parser.parse_args()
+    settings = {"scale": options.scale, "seed": options.seed} | {
+        "tries": asdict(SCALES[options.scale])
+    }
+    before = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    same = all(before.get(key) == value for key, value in settings.items())
+    parts: dict[str, object] = before["faults"] if same else {}
+
+    def keep(name: str, rows: Sequence[Row], notes: Sequence[str]) -> None:
+        for row in rows:
+            ends = "; ".join(f"{count} x {outcome}" for outcome, count in row.outcomes.items())
+            figures = "".join(f"; {what}: {value:g}" for what, value in row.measured.items())
+            print(f"{row.group}: {row.fault}: {ends}{figures}", flush=True)
+            for event in row.events:
+                print(f"    !!! {event}", flush=True)
+        parts[name] = {"rows": [asdict(row) for row in rows], "notes": list(notes)}
+        ordered = {name: parts[name] for name in FAULTS if name in parts}
+        result: dict[str, object] = {**settings, "faults": ordered}
+        if ordered.keys() == FAULTS.keys():  # all of them, whether at once or one by one
+            result["command"] = f"python -m benchmarks.faults --json {options.json}"
+        write_result(options.json, "faults", result)
+
+    rows = run(SCALES[options.scale], options.seed, options.only or FAULTS, keep=keep)
+    return int(any(row.lost or row.undetected or row.unexpected for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The tables of the page on faults, from the committed results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.common import read_result
+
+
+def _rows(result: Any) -> list[dict[str, Any]]:
+    return [row for part in result["faults"].values() for row in part["rows"] if row["tried"]]
+
+
+def faults() -> str:
+    """Each fault: how often it was tried, what happened, data lost and damage not detected."""
+    result = read_result("faults")
+    lines = ["| what | fault | tried | what happened | data lost | undetected |", "|---" * 6 + "|"]
+    rows = _rows(result)
+    for row in rows:
+        ends = "; ".join(
+            text if count == row["tried"] else f"{text} ({count})"
+            for text, count in row["outcomes"].items()
+        )
+        shown = [
+            f"{name}: at most {value:g}"
+            for name, value in row["measured"].items()
+            if name.startswith("seconds")
+        ]
+        if row["unexpected"]:
+            shown.append(f"**not as documented: {row['unexpected']}**")
+        cells = [row["group"], row["fault"], row["tried"], "; ".join([ends, *shown])]
+        cells += [row["lost"], row["undetected"]]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    total = {name: sum(row[name] for row in rows) for name in ("tried", "lost", "undetected")}
+    lines += [
+        "",
+        (
+            f"{total['tried']:,} tries, {total['lost']} with data lost, {total['undetected']} with"
+            f" undetected damage. `{result['command']}`, seed {result['seed']},"
+            f" {result['cores']} cores, cclk {result['version']}."
+        ),
+        *(f"\nNot tried: {note}." for part in result["faults"].values() for note in part["notes"]),
+    ]
+    return "\n".join(lines)
+
+
+def soak() -> str:
+    """Memory, threads, file handles and step time, early and late in a long training."""
+    result = read_result("faults")
+    (row,) = result["faults"]["soak"]["rows"]
+    early = {
+        name.removesuffix(", early"): value
+        for name, value in row["measured"].items()
+        if name.endswith(", early")
+    }
+    lines = [f"| {row['fault']} | second tenth | last tenth |", "|---" * 3 + "|"]
+    for name, value in early.items():
+        lines.append(f"| {name} | {value:g} | {row['measured'][f'{name}, late']:g} |")
+    return "\n".join(lines)
