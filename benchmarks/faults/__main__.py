@@ -60,17 +60,17 @@ def run(
         quiet: Whether to show no progress.
         keep: Receives the name of a fault, its rows and what could not be tried, after each fault.
     """
-    rows: list[Row] = []
-    for name in names:
-        with (
-            tempfile.TemporaryDirectory(prefix="cclk-faults-", ignore_cleanup_errors=True) as path,
-            Progress(console=CONSOLE, disable=quiet) as progress,
-        ):
-            bench = Bench(Path(path).resolve(), scale, seed, progress)
+    with (
+        tempfile.TemporaryDirectory(prefix="cclk-faults-", ignore_cleanup_errors=True) as path,
+        Progress(console=CONSOLE, disable=quiet) as progress,
+    ):
+        bench = Bench(Path(path).resolve(), scale, progress)
+        for name in names:
+            rows, notes = len(bench.rows), len(bench.notes)
+            bench.random.seed(f"{seed} {name}")
             FAULTS[name](bench)
-        rows += bench.rows
-        keep(name, bench.rows, bench.notes)
-    return rows
+            keep(name, bench.rows[rows:], bench.notes[notes:])
+    return bench.rows
 
 
 def main() -> int:
@@ -86,12 +86,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of all faults (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     options = parser.parse_args()
-    settings = {"scale": options.scale, "seed": options.seed} | {
-        "tries": asdict(SCALES[options.scale])
-    }
     before = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
-    same = all(before.get(key) == value for key, value in settings.items())
-    parts: dict[str, object] = before["faults"] if same else {}
+    parts: dict[str, object] = before.get("faults", {})
 
     def keep(name: str, rows: Sequence[Row], notes: Sequence[str]) -> None:
         for row in rows:
@@ -100,11 +96,17 @@ def main() -> int:
             print(f"{row.group}: {row.fault}: {ends}{figures}", flush=True)
             for event in row.events:
                 print(f"    !!! {event}", flush=True)
-        parts[name] = {"rows": [asdict(row) for row in rows], "notes": list(notes)}
+        parts[name] = {
+            "scale": options.scale,
+            "seed": options.seed,
+            "rows": [asdict(row) for row in rows],
+            "notes": list(notes),
+        }
         ordered = {name: parts[name] for name in FAULTS if name in parts}
-        result: dict[str, object] = {**settings, "faults": ordered}
-        if ordered.keys() == FAULTS.keys():  # all of them, whether at once or one by one
-            result["command"] = f"python -m benchmarks.faults --json {options.json}"
+        # All of them, whether at once or one by one.
+        command = f"python -m benchmarks.faults --json {options.json}"
+        scales = {name: asdict(scale) for name, scale in SCALES.items()}
+        result = {"command": command, "scales": scales, "faults": ordered}
         write_result(options.json, "faults", result)
 
     rows = run(SCALES[options.scale], options.seed, options.only or FAULTS, keep=keep)

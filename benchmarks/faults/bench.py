@@ -67,7 +67,7 @@ class Scale:
 
 SCALES = {
     "full": Scale(50, 1000, 10, 2, 1, 12, 100, 500, 30, 300, 6, 2, 100, 20_000),
-    "smoke": Scale(2, 3, 1, 0, 0, 2, 3, 12, 1, 12, 1, 0, 2, 0),
+    "smoke": Scale(1, 3, 1, 0, 0, 2, 2, 12, 1, 12, 1, 0, 2, 0),
 }
 
 
@@ -77,13 +77,17 @@ class Bench:
     Args:
         folder: An empty folder.
         scale: How often each fault is tried.
-        seed: Of the instants and places of faults.
         progress: Shows how far the benchmark is.
+
+    Attributes:
+        random: Draws the instants and places of faults.
+        rows: What happened.
+        notes: What could not be tried.
     """
 
-    def __init__(self, folder: Path, scale: Scale, seed: int, progress: Progress) -> None:
+    def __init__(self, folder: Path, scale: Scale, progress: Progress) -> None:
         self.folder, self.scale, self.progress = folder, scale, progress
-        self.random = random.Random(seed)
+        self.random = random.Random()
         self.rows: list[Row] = []
         self.notes: list[str] = []
         self._names = itertools.count()

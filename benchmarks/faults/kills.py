@@ -22,11 +22,10 @@ _DEADLINE = 60.0
 def random_kills(bench: Bench) -> None:
     """SIGKILL at a random instant, then resume."""
     reference = bench.path("reference")
-    undisturbed = {
-        fresh: bench.succeed(*bench.training(bench.path("timed"), **_LONG), fresh=fresh).seconds
-        for fresh in {False, bench.scale.fresh > 0}
-    }
-    bench.succeed(*bench.training(reference, **_LONG))
+    undisturbed = {False: bench.succeed(*bench.training(reference, **_LONG)).seconds}
+    if bench.scale.fresh:
+        words = bench.training(bench.path("timed"), **_LONG)
+        undisturbed[True] = bench.succeed(*words, fresh=True).seconds
     row = bench.row("cclk train", "SIGKILL at a random instant")
     for number in bench.each(row, range(bench.scale.kills)):
         fresh = number < 2 * bench.scale.fresh

@@ -28,14 +28,13 @@ def soak(bench: Bench) -> None:
     changes = {"steps": steps, "batch_size": 64, "checkpoint_every": 500, "log_every": 50}
     command = bench.start(*bench.training(folder, **changes), fresh=True)
     samples: list[tuple[int, float, int, int]] = []
-    with bench.progress:
-        task = bench.progress.add_task(f"{row.group}: {row.fault}", total=steps)
-        while command.running():
-            sample = _observe(command.pid, folder)
-            if sample:
-                samples.append(sample)
-                bench.progress.update(task, completed=sample[0])
-            time.sleep(0.5)
+    task = bench.progress.add_task(f"{row.group}: {row.fault}", total=steps)
+    while command.running():
+        sample = _observe(command.pid, folder)
+        if sample:
+            samples.append(sample)
+            bench.progress.update(task, completed=sample[0])
+        time.sleep(0.5)
     done = command.wait()
     lines = [json.loads(text) for text in (folder / "metrics.jsonl").read_text().splitlines()]
     early = [sample for sample in samples if 0.1 <= sample[0] / steps < 0.2]

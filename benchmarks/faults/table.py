@@ -32,13 +32,15 @@ def faults() -> str:
         cells += [row["lost"], row["undetected"]]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     total = {name: sum(row[name] for row in rows) for name in ("tried", "lost", "undetected")}
+    short = [name for name, part in result["faults"].items() if part["scale"] != "full"]
     lines += [
         "",
         (
             f"{total['tried']:,} tries, {total['lost']} with data lost, {total['undetected']} with"
-            f" undetected damage. `{result['command']}`, seed {result['seed']},"
-            f" {result['cores']} cores, cclk {result['version']}."
+            f" undetected damage. `{result['command']}`, {result['cores']} cores, cclk"
+            f" {result['version']}."
         ),
+        *([f"\nIn the short form only (`--scale smoke`): {', '.join(short)}."] if short else []),
         *(f"\nNot tried: {note}." for part in result["faults"].values() for note in part["notes"]),
     ]
     return "\n".join(lines)
