@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 SHOWN = 5
@@ -30,7 +29,7 @@ class Row:
     group: str
     fault: str
     tried: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
+    outcomes: dict[str, int] = field(default_factory=dict)
     lost: int = 0
     undetected: int = 0
     unexpected: int = 0
@@ -54,7 +53,7 @@ class Row:
             unexpected: What was not as documented.
         """
         self.tried += 1
-        self.outcomes[outcome] += 1
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.lost += lost
         self.undetected += undetected
         self.unexpected += bool(unexpected)
