@@ -160,6 +160,23 @@ class Bench:
         self.succeed("evaluate", folder, "--bootstrap", 20, "--quiet")
         return folder
 
+    @cached_property
+    def others(self) -> dict[str, Path]:
+        """Finished runs with one setting changed: what is different -> folder."""
+        other_data = self.folder / "other-data.npz"
+        write_data(other_data, seed=1)
+        changes: dict[str, dict[str, object]] = {
+            "another seed": {"seed": 1},
+            "another learning rate": {"lr": 0.01},
+            "another width": {"encoder_options": "{ hidden = [8] }"},
+            "other data": {"dataset": other_data},
+        }
+        runs = {}
+        for name, change in changes.items():
+            runs[name] = self.path("other")
+            self.succeed(*self.training(runs[name], **change))
+        return runs
+
     def interrupted(self) -> Path:
         """A copy of the finished run that has not written its encoder."""
         folder = self.path()
