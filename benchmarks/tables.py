@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import adult
 from benchmarks.common import RESULTS, ROOT, read_result
+from benchmarks.faults import table
 from cclk.experiments.markdown import mean_and_deviation
 from cclk.experiments.measure import Measure
 from cclk.experiments.results import read
@@ -238,6 +239,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "rotated-fashion": rotated_fashion,
     "adult": adult.table,
     "manifest": manifest,
+    "faults": table.faults,
+    "soak": table.soak,
 }
 
 

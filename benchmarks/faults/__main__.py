@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -73,6 +74,11 @@ def run(
     return bench.rows
 
 
+def _relative(text: str) -> str:
+    """The text without the folders of this machine."""
+    return re.sub(r"(/[\w.+-]+)+/(cclk-faults-\w+/|site-packages/|bin/|lib/)", "", text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -99,7 +105,7 @@ def main() -> int:
         parts[name] = {
             "scale": options.scale,
             "seed": options.seed,
-            "rows": [asdict(row) for row in rows],
+            "rows": [asdict(row) | {"events": [*map(_relative, row.events)]} for row in rows],
             "notes": list(notes),
         }
         ordered = {name: parts[name] for name in FAULTS if name in parts}

@@ -157,6 +157,8 @@ def alive(pid: int) -> bool:
 
 
 def _limit(largest_file: int | None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored below nohup
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     if largest_file is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))

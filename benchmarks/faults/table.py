@@ -49,7 +49,10 @@ def faults() -> str:
 def soak() -> str:
     """Memory, threads, file handles and step time, early and late in a long training."""
     result = read_result("faults")
-    (row,) = result["faults"]["soak"]["rows"]
+    rows = result["faults"].get("soak", {"rows": []})["rows"]
+    if not rows:
+        return "Not measured."
+    row = rows[0]
     early = {
         name.removesuffix(", early"): value
         for name, value in row["measured"].items()
