@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.common import read_result
+from benchmarks.faults.__main__ import FAULTS
 
 
 def _rows(result: Any) -> list[dict[str, Any]]:
@@ -32,6 +33,7 @@ def faults() -> str:
         cells += [row["lost"], row["undetected"]]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     total = {name: sum(row[name] for row in rows) for name in ("tried", "lost", "undetected")}
+    missing = [name for name in FAULTS if name not in result["faults"]]
     short = [name for name, part in result["faults"].items() if part["scale"] != "full"]
     lines += [
         "",
@@ -41,6 +43,7 @@ def faults() -> str:
             f" {result['version']}."
         ),
         *([f"\nIn the short form only (`--scale smoke`): {', '.join(short)}."] if short else []),
+        *([f"\nNot tried yet: {', '.join(missing)}."] if missing else []),
         *(f"\nNot tried: {note}." for part in result["faults"].values() for note in part["notes"]),
     ]
     return "\n".join(lines)
