@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks import adult
 from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
+from benchmarks.faults import table
 from cclk.experiments.markdown import mean_and_deviation
 from cclk.experiments.measure import Measure
 from cclk.experiments.results import read
@@ -280,6 +281,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "adult": adult.table,
     "manifest": manifest,
     "panel": panel,
+    "faults": table.faults,
+    "soak": table.soak,
 }
 
 

@@ -7,13 +7,14 @@ this package goes through this module, so that each failure names the file and t
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
 import platform
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -34,6 +35,7 @@ LOCK = ".lock"
 """The lock file in a folder."""
 _DRAFTS = ".cclk-*.draft"
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_DIGEST = "digest"
 
 
 @contextmanager
@@ -274,7 +276,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     """Write a .safetensors file atomically and reproducibly.
 
     The library writes metadata in the order of a hash map, which differs between processes; here
-    it is sorted.
+    it is sorted. A digest of values and metadata is added to the metadata.
     """
     with needed_for("writing .safetensors files"):
         from safetensors.torch import save
@@ -286,6 +288,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(bytes(content[8:end]))
     header["__metadata__"] = dict(sorted(metadata.items()))
+    header["__metadata__"][_DIGEST] = _digest(header, [content[end:]])
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # values are aligned to 8 bytes
 
@@ -294,7 +297,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and metadata of a .safetensors file.
+    """Read the tensors and metadata of a .safetensors file; a digest in it is verified.
 
     Raises:
         OSError: If it is missing, damaged, or not of this format.
@@ -305,7 +308,28 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     file_size(path)  # a pipe or device might never end
     try:
         with safe_open(path, framework="pt") as stored:
-            names = stored.keys()
-            return {name: stored.get_tensor(name) for name in names}, stored.metadata() or {}
+            metadata = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        expected = metadata.pop(_DIGEST, None)  # files of other tools have none
+        actual = None if expected is None else _digest_of_file(path)
     except Exception as error:  # a damaged header can make the library raise nearly anything
         raise OSError(reason(error)) from error
+    if expected != actual:
+        raise OSError("its content does not match its digest")
+    return tensors, metadata
+
+
+def _digest_of_file(path: Path) -> str:
+    """The digest that `write_tensors` would store in this file."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        del header["__metadata__"][_DIGEST]
+        return _digest(header, iter(lambda: file.read(1 << 20), b""))
+
+
+def _digest(header: object, values: Iterable[bytes | memoryview]) -> str:
+    """SHA-256 of the header of a .safetensors file and of the values after it."""
+    state = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for part in values:
+        state.update(part)
+    return state.hexdigest()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from made_up_scores import category, estimate, number, scores
 
+from cclk.errors import RunError
 from cclk.evaluation import Evaluation, FeatureScores, TwoProbes, read_evaluation, write_evaluation
 from cclk.evaluation.scores import three_figures
 
@@ -155,6 +156,10 @@ def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
         write_evaluation(tmp_path, Evaluation(scores(float("nan"))))
     assert read_evaluation(tmp_path, "age") == evaluation
     assert [path.name for path in tmp_path.iterdir()] == ["evaluation.json"], "no leftovers"
+    path = tmp_path / "evaluation.json"
+    path.write_text(path.read_text().replace("0.9", "0.8", 1))
+    with pytest.raises(RunError, match=r"its content does not match its digest\): delete it and"):
+        read_evaluation(tmp_path, "age")
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,16 @@ def test_edited_settings_and_renamed_checkpoints_are_refused(
         training.resume(tmp_path / "edited", quiet=True)
 
 
+def test_an_encoder_of_another_run_is_refused(
+    vectors: Path, finished: Path, tmp_path: Path
+) -> None:
+    other = training.train(small(vectors, seed=1), tmp_path / "other", quiet=True).folder
+    shutil.copytree(finished, tmp_path / "run")
+    shutil.copy(other / "encoder.safetensors", tmp_path / "run" / "encoder.safetensors")
+    with pytest.raises(RunError, match=r"trained with other settings .*: seed was 1 and is 0"):
+        cclk.load(tmp_path / "run")
+
+
 def test_one_process_writes_a_folder(vectors: Path, finished: Path, tmp_path: Path) -> None:
     interrupted(finished, tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -252,9 +253,14 @@ def write_evaluation(run: Path, evaluation: Evaluation) -> Path:
         run: the run folder.
         evaluation: its scores.
     """
-    path = run / FILE
-    replace_text(path, json.dumps(evaluation.to_json(), indent=2, allow_nan=False) + "\n")
+    path, tree = run / FILE, evaluation.to_json()
+    content = {**tree, "digest": _digest(tree)}
+    replace_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
     return path
+
+
+def _digest(tree: object) -> str:
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
 def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | None:
@@ -268,7 +274,11 @@ def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | Non
     if not path.exists():
         return None
     try:
-        return Evaluation.from_json(read_json(path), condition)
+        tree = read_json(path)
+        digest = tree.pop("digest", None) if isinstance(tree, dict) else None
+        if digest not in (None, _digest(tree)):  # files of older versions have none
+            raise RunError("its content does not match its digest")
+        return Evaluation.from_json(tree, condition)
     except (OSError, ValueError) as error:
         raise RunError(
             f"{path} is not a valid evaluation ({reason(error)}): delete it and evaluate the run"

@@ -132,12 +132,7 @@ def _run_identity(tree: Any) -> RunIdentity:
 
 
 def _require_same_run(path: Path, stored: RunIdentity, identity: RunIdentity) -> None:
-    before, now = _flat(stored.settings), _flat(identity.settings)
-    changed = [
-        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
-        for name in sorted(before.keys() | now.keys())
-        if name not in _FREE and before.get(name) != now.get(name)
-    ]
+    changed = changed_settings(stored.settings, identity.settings)
     if stored.data_fingerprint != identity.data_fingerprint:
         changed.append("the data differ")
     if changed:
@@ -151,6 +146,21 @@ def _require_same_run(path: Path, stored: RunIdentity, identity: RunIdentity) ->
                 f"{path} was written with {name} {getattr(stored, name)}, and this is"
                 f" {getattr(identity, name)}: weights may differ in the last digits"
             )
+
+
+def changed_settings(stored: Mapping[str, object], current: Mapping[str, object]) -> list[str]:
+    """Settings that would change the weights of a run and differ, a sentence each.
+
+    Args:
+        stored: Settings in a file of the run; those that its version did not have are skipped.
+        current: Settings of the run, in the same form.
+    """
+    before, now = _flat(stored), _flat(current)
+    return [
+        f"{name} was {before[name]!r} and is {now[name]!r}"
+        for name in sorted(before.keys() & now.keys())
+        if name not in _FREE and before[name] != now[name]
+    ]
 
 
 def _flat(tree: Mapping[str, object]) -> dict[str, object]:

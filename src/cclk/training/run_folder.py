@@ -32,9 +32,10 @@ from cclk.data.table_file import TableFile
 from cclk.errors import CclkError, RunError, SettingsError
 from cclk.registry import METHODS
 from cclk.training import methods
+from cclk.training.checkpoints import changed_settings
 from cclk.training.metrics import read_metrics
 from cclk.training.network import ContrastiveNetwork, embed, stored_network
-from cclk.training.settings import Settings, parse, require_trust
+from cclk.training.settings import Settings, parse, require_trust, with_new_names
 from cclk.training.trainer import Trainer
 
 SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
@@ -197,9 +198,19 @@ class RunFolder:
             raise RunError(f"{self.folder} contains no {ENCODER}: it is not finished; resume it")
         try:
             tensors, metadata = read_tensors(path)
-            return tensors, EncoderMetadata.read(metadata)
+            stored = EncoderMetadata.read(metadata)
+            trained = parse_json(metadata.get("settings", "{}"))
+            if not isinstance(trained, dict):
+                raise RunError("its settings are not a table")
         except (OSError, CclkError) as error:
             raise RunError(f"{path} is damaged: {reason(error)}") from error
+        current = self.settings.model_dump(mode="json")
+        if changed := changed_settings(with_new_names(trained), current):
+            raise RunError(
+                f"{path} was trained with other settings than those in {SETTINGS}:"
+                f" {'; '.join(changed)}. Restore the file that was changed"
+            )
+        return tensors, stored
 
     @property
     def shape(self) -> tuple[int, ...]:

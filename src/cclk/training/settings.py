@@ -358,7 +358,7 @@ def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:
     """
     try:
         check_tree(tree, finite=False)
-        settings = Settings.model_validate(_with_new_names(tree))
+        settings = Settings.model_validate(with_new_names(tree))
         check_tree(settings.model_dump())  # options of datasets and networks can be of any type
         return settings
     except CclkError as error:
@@ -396,10 +396,10 @@ def _full_name(name: str, section: str) -> str:
     return f"{section}.{name}" if section else name
 
 
-def _with_new_names(node: Any) -> Any:
+def with_new_names(node: Any) -> Any:
     """Replace old names in a tree of settings."""
     if isinstance(node, Mapping):
-        return {RENAMED.get(name, name): _with_new_names(value) for name, value in node.items()}
+        return {RENAMED.get(name, name): with_new_names(value) for name, value in node.items()}
     return "values" if node == "outcomes" else node
 
 

@@ -1,0 +1,1 @@
+"""Behavior under faults: `python -m benchmarks.faults`; see `benchmarks.faults.__main__`."""
