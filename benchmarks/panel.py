@@ -42,8 +42,8 @@ CASES = {
     "parity": "parity of the bin of a feature, bins of 1/2 standard deviation",
 }
 LIMITS = {
-    "near tenth": "as above, 4 standard deviations away",
-    "narrow parity": "as above, bins of 1/3 standard deviation",
+    "near tenth": "one direction, in a cluster of one in ten samples, 4 standard deviations away",
+    "narrow parity": "parity of the bin of a feature, bins of 1/3 standard deviation",
     "signs": "product of the signs of two directions",
     "hidden sine": "sine with 5 periods along an arbitrary direction",
 }

@@ -247,7 +247,7 @@ def panel() -> str:
         name = titles[case] + (" (limit)" if case in calibration.LIMITS else "")
         networks = max(probes["network"], probes["components"])
         cells = (row["attainable"], probes["linear"], probes["boosting"], networks, row["worst"])
-        share = f"{row['worst'] / row['attainable']:.0%}" if nominal else ""
+        share = f"{max(0.0, row['worst'] / row['attainable']):.0%}" if nominal else ""
         shown = (f"{round(cell, 2) + 0.0:.2f}" for cell in cells)
         lines.append(f"| {name} | " + " | ".join(shown) + f" | {share} |")
     lines += [
@@ -266,7 +266,7 @@ def panel() -> str:
         (
             f"{result['width']} features; {train:,} training, {validation:,} validation and"
             f" {test:,} test samples; one seed. The panel took at most {seconds:.0f} s of one"
-            f" core. `{result['command']}`, cclk {result['version']}."
+            f" core. `{result['command']}`, cclk {result['version']}{result.get('note', '')}."
         ),
     ]
     return "\n".join(lines)

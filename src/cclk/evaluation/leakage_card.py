@@ -5,7 +5,7 @@ print(cclk.leakage(features, {"age": age, "site": site}))
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -283,7 +283,7 @@ def _flat(features: object) -> object:
     return features.reshape(len(features), -1) if len(shape) > 2 else features  # type: ignore[attr-defined,arg-type]
 
 
-def _rows(split: object, count: int, seed: int) -> list[Integers]:
+def _rows(split: object, count: int, seed: int) -> Sequence[Integers]:
     """Return the row numbers of each split."""
     if split is None:
         order = np.random.default_rng((seed, 5)).permutation(count)
