@@ -54,7 +54,7 @@ def without(blocked: set[str], code: str) -> str:
 @pytest.mark.parametrize(
     ("blocked", "code", "module", "extra"),
     [
-        (LIGHT, "cclk.ConditionalEncoder", "sklearn", "train"),
+        ({"sklearn"}, "cclk.ConditionalEncoder", "sklearn", "train"),
         ({"pydantic"}, "cclk.ConditionalEncoder", "pydantic", "train"),
         (LIGHT, "cclk.load('run')", "pydantic", "train"),
         (LIGHT, "import cclk.datasets; cclk.datasets.load('colordigits')", "sklearn", "train"),

@@ -158,7 +158,7 @@ def test_checkpoints_that_describe_more_than_they_hold(tmp_path: Path) -> None:
 
 def test_an_archive_with_a_link_to_itself(tmp_path: Path) -> None:
     source = next(each for each in download.SOURCES.values() if each.within is not None)
-    file = next(iter(source.md5))
+    file = next(iter(source.sums))
     link = tarfile.TarInfo(f"{source.within}/{file}")
     link.type, link.linkname = tarfile.LNKTYPE, link.name
     with tarfile.open(tmp_path / "archive", "w:gz") as tar:

@@ -187,7 +187,7 @@ def test_arrays_in_other_types(
         ({"x": np.zeros((2, 1, 32, 32))}, "they must be uint8"),
         ({"x": np.full((2, 2), np.nan)}, "NaN or infinite"),
         ({"x": whole, "ids": np.array(["a"])}, "2 samples and 1 ids"),
-        ({"x": np.float64(3)}, "0 dimensions"),
+        ({"x": np.float64(3)}, "x is float64 of shape ()"),
     ):
         np.savez(tmp_path / "x.npz", **wrong)
         assert (

@@ -139,7 +139,7 @@ def test_an_import_path_is_an_encoder() -> None:
             {"stem": "mnist"},
             "unknown stem 'mnist': choose 'cifar' (small images) or 'imagenet'",
         ),
-        ("resnet18", {"blocks": (1, 1)}, "blocks is (1, 1): it must be four positive numbers"),
+        ("resnet18", {"blocks": (1, 1)}, "blocks is (1, 1): it must be four numbers"),
         ("resnet18", {"width": 0}, "width is 0: a network has at least 1 channel"),
         ("mlp", {"hidden": ()}, "hidden is (): it must be one positive width per layer"),
         (

@@ -66,6 +66,8 @@ def reproduce(
             results.write(path, result)
             return result
         grid = _Grid(experiment, size, command, path, seeds, overrides, only)
+        if not grid.tuning() and not grid.final():
+            return grid.write()
         runs = runs_folder / f"{experiment.name}-{size}"
         make_parent(runs / LOCK)
         with locked(runs), GridDisplay(f"{experiment.name}, {size}", quiet) as display:
