@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -287,3 +288,20 @@ def test_mistakes_are_one_line(people: tuple[np.ndarray, ...], tmp_path: Path) -
         cclk.ConditionalEncoder.load(tmp_path / "e.safetensors")
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = cclk.Nothing
+
+
+def test_it_removes_a_variable_and_keeps_the_label() -> None:
+    random_state = np.random.default_rng(0)
+    x = random_state.normal(size=(400, 5))
+    y = np.where(x[:, 1] > 0, "high", "low")
+    options = {"steps": 120, "encoder_options": {"hidden": [32]}, "feature_width": 6}
+
+    def readable(**more: Any) -> float:
+        encoder = cclk.ConditionalEncoder(**options, **more).fit(x, y, sensitive_features=x[:, 0])
+        features = torch.from_numpy(encoder.transform(x))
+        assert features.shape == (400, 6)
+        return float(cclk.LeakagePenalty()(features, x[:, 0]))
+
+    assert readable(leakage_penalty=10.0, keep=True, release_noise=0.2) < 0.5 * readable()
+    with pytest.raises(cclk.errors.DataError, match="keep is True: pass y"):
+        cclk.ConditionalEncoder(keep=True, steps=1).fit(x, sensitive_features=x[:, 0])

@@ -19,12 +19,13 @@ from cclk.registry import (
     KERNELS,
     METHODS,
     OPTIMIZERS,
+    PENALTIES,
     Registry,
     call,
 )
 from cclk.training.methods import MethodSpec
 
-EVERY = (METHODS, KERNELS, DATASETS, AUGMENTATIONS, OPTIMIZERS, ENCODERS, HEADS)
+EVERY = (METHODS, KERNELS, DATASETS, AUGMENTATIONS, OPTIMIZERS, ENCODERS, HEADS, PENALTIES)
 
 
 @pytest.fixture

@@ -65,6 +65,13 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         weights: weights of the conditional operator: "loo", "paper", "release" or "nw".
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
+        leakage_penalty: strength of the penalty on what the features reveal of the sensitive
+            features, see `cclk.LeakagePenalty`; 0 for none.
+        feature_width: number of features; None keeps that of the encoder. Narrow features are
+            easier to clear of a condition.
+        release_noise: standard deviation of noise on the features, a fixed function of each sample;
+            0 for none.
+        keep: whether the features must keep the labels y that are passed to `fit`.
         sampler: "uniform", "local" (batches of groups with similar conditions) or "clusters";
             "auto" is "uniform" for these methods.
         random_state: seed of weights, batches and views, an integer.
@@ -98,6 +105,10 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         temperature: float = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
         weights: str = "nw",  # removes as much as "loo", and needs no linear solve
         neighbors: float = _DEFAULTS.loss.neighbors,
+        leakage_penalty: float = _DEFAULTS.removal.leakage_penalty,
+        feature_width: int | None = _DEFAULTS.model.feature_width,
+        release_noise: float = _DEFAULTS.removal.release_noise,
+        keep: bool = False,
         sampler: str = _DEFAULTS.train.sampler,
         random_state: int = _DEFAULTS.seed,
     ) -> None:
@@ -113,6 +124,10 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.temperature = temperature
         self.weights = weights
         self.neighbors = neighbors
+        self.leakage_penalty = leakage_penalty
+        self.feature_width = feature_width
+        self.release_noise = release_noise
+        self.keep = keep
         self.sampler = sampler
         self.random_state = random_state
 
@@ -128,7 +143,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Args:
             X: a table (n, k) of numbers, or uint8 images (n, c, h, w).
-            y: ignored; accepted for pipelines.
+            y: labels that the features must keep, if `keep`; else ignored, for pipelines.
             sensitive_features: variables to ignore: numbers, dates (as days) or categories, in one
                 or several columns, as an array or a data frame; kinds are inferred as described in
                 `cclk.columns`.
@@ -142,8 +157,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if len(x) < 2:
             raise DataError(f"n_samples={len(x)}: contrast needs at least 2 samples")
         table = _condition(variables, len(x))
-        split = Split(x, torch.zeros(len(x), dtype=torch.int64), table.values)
-        dataset = Dataset("X", split, split, split, ("unlabeled",), table.columns, "")
+        labels, classes = self._labels(y, len(x))
+        split = Split(x, labels, table.values)
+        dataset = Dataset("X", split, split, split, classes, table.columns, "")
         self.settings_ = self._settings(method, x)
         with warnings.catch_warnings():
             if variables is None:
@@ -255,12 +271,25 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         return method
 
+    def _labels(self, y: Any, rows: int) -> tuple[Tensor, tuple[str, ...]]:
+        """Return the labels to keep as codes, and their names."""
+        if not self.keep:
+            return torch.zeros(rows, dtype=torch.int64), ("unlabeled",)
+        if y is None or np.ndim(y) != 1 or len(y) != rows:
+            raise DataError("keep is True: pass y, one label for each row of X")
+        names, codes = np.unique(np.asarray(y), return_inverse=True)
+        return torch.from_numpy(codes.astype(np.int64)), tuple(map(str, names))
+
     def _settings(self, method: str, x: Tensor) -> Settings:
         augmentation = self.augmentation
         if augmentation == "auto":
             augmentation = "digits" if x.dtype == torch.uint8 else "vectors"
-        same = "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
+        same = (
+            "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
+            " leakage_penalty feature_width release_noise"
+        )
         overrides = {name: getattr(self, name) for name in same.split()} | {
+            "keep": "label" if self.keep else "",
             "method": method,
             "optimizer": "adamw",
             "augmentation": augmentation,

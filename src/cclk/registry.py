@@ -296,3 +296,12 @@ HEADS: Registry[Callable[..., Any]] = Registry(
         "none": "torch.nn:Identity",
     },
 )
+PENALTIES: Registry[Callable[..., Any]] = Registry(
+    "penalty",
+    {
+        "reader": "cclk.removal:LeakagePenalty",
+        "adversary": "cclk.removal.rivals:GradientReversal",
+        "hsic": "cclk.removal.rivals:HSICPenalty",
+        "icl": "cclk.removal.rivals:InverseContrast",
+    },
+)

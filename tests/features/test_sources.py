@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -19,12 +20,15 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+import cclk
 from cclk._extras import MissingExtraError
 from cclk.errors import FeatureError
 from cclk.features import build_extractor
 from cclk.features.extractor import Extractor
 from cclk.models import build_encoder
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
+from cclk.training import train as training
+from cclk.training.settings import load
 
 IMAGES = torch.randint(
     0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
@@ -291,3 +295,18 @@ def test_random_state_is_left_alone() -> None:
     build("tiny:Mean")
     assert torch.equal(torch.random.get_rng_state(), before)
     assert tiny.Mean().scale == 1
+
+
+def test_the_encoder_of_a_run_keeps_its_last_layer_and_noise(tmp_path: Path) -> None:
+    random_state = np.random.default_rng(1)
+    x = random_state.integers(0, 256, size=(60, 1, 32, 32)).astype(np.uint8)
+    data = tmp_path / "data.npz"
+    np.savez(data, x=x, y=np.arange(60) % 2, condition=random_state.normal(size=(60, 1)))
+    overrides = {"dataset": str(data), "batch_size": 30, "steps": 3, "holdout": 0}
+    settings = load(overrides={**overrides, "release_noise": 0.5, "feature_width": 4})
+    training.train(settings, tmp_path / "run", quiet=True)
+    extractor = build_extractor(
+        str(tmp_path / "run" / "encoder.safetensors"), channels=1, pixels=32
+    )
+    expected = cclk.load(tmp_path / "run").embed(x)
+    assert np.allclose(extractor(torch.from_numpy(x)).numpy(), expected, atol=1e-5)

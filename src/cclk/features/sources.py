@@ -108,8 +108,8 @@ def build_extractor(
     if weights is not None:
         path = Path(weights).expanduser()
         try:
-            state = _network_weights(_read(path)[0])
-            encoder.network.load_state_dict(state)
+            state = _encoder_weights(_read(path)[0])
+            encoder.load_state_dict(state | encoder.inputs.state_dict(prefix="inputs."))
         except RuntimeError as error:
             line = " ".join(str(error).splitlines()[1:2]).strip() or reason(error)
             raise FeatureError(
@@ -140,21 +140,32 @@ def _encoder_of_run(path: Path) -> tuple[str, dict[str, Any]]:
         encoder, options = (settings["model"][key] for key in ("encoder", "encoder_options"))
         if not isinstance(encoder, str) or not isinstance(options, dict):
             raise TypeError("an encoder is a name with options")
+        width = settings["model"].get("feature_width")
+        noise = settings.get("removal", {}).get("release_noise")
+        for name, value in (("feature_width", width), ("release_noise", noise)):
+            if value:
+                options[name] = value
         return encoder, options
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FeatureError(
             f"{path} is not the encoder.safetensors of a run: pass the name of its encoder, and the"
             " file as its weights"
         ) from error
 
 
-def _network_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Select the weights of the network from those of a run, an `Encoder`, or a network."""
-    for prefix in ("encoder.network.", "network."):
-        keys = [key for key in tensors if key.startswith(prefix)]
-        if keys:
-            return {key.removeprefix(prefix): tensors[key] for key in keys}
-    return tensors
+def _encoder_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Select the weights of an `Encoder`, without its input scale, from those of a run, an
+    `Encoder` or a network.
+    """
+    for prefix in ("encoder.", ""):
+        if any(key.startswith(f"{prefix}network.") for key in tensors):
+            parts = tuple(f"{prefix}{part}." for part in ("network", "last", "release"))
+            return {
+                key.removeprefix(prefix): value
+                for key, value in tensors.items()
+                if key.startswith(parts)
+            }
+    return {f"network.{key}": value for key, value in tensors.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cclk.errors import SettingsError
 from cclk.models.inputs import InputTransform
+from cclk.models.release_noise import ReleaseNoise
 
 
 class Encoder(nn.Module):
@@ -22,12 +24,23 @@ class Encoder(nn.Module):
         network: maps transformed samples to (b, width); `width` is inferred by running it once.
         channels: number of channels of the images, or of columns of the vectors.
         size: height and width of the images; 0 for vectors.
+        width: number of features, by a linear layer after the network; None keeps the network's.
+        release_noise: standard deviation of the noise on the features, which are then standardized;
+            see `ReleaseNoise`. 0 adds none.
     """
 
     width: int
     inputs: InputTransform
 
-    def __init__(self, network: nn.Module, *, channels: int, size: int) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        channels: int,
+        size: int,
+        width: int | None = None,
+        release_noise: float = 0.0,
+    ) -> None:
         super().__init__()
         parameter = next(network.parameters(), torch.empty(0))
         own: Any = getattr(network, "input_transform", None)
@@ -39,10 +52,18 @@ class Encoder(nn.Module):
             inputs = InputTransform(channels, mean=0.0, std=1.0, images=False)
         self.inputs, self.network = inputs.to(parameter), network
         shape = (2, channels, size, size) if size else (2, channels)
+        self.last: nn.Module | None = None
+        self.release: ReleaseNoise | None = None
         self._channels_last = self.inputs.images
         with _ConvolutionRecord() as record:
             self.width = self._infer_width(torch.zeros(shape).to(parameter))
         self._channels_last = self.inputs.images and not record.narrow
+        if width is not None:
+            self.last = nn.Linear(self.width, width).to(parameter)
+            self.width = width
+        if release_noise:
+            values = math.prod(shape[1:])
+            self.release = ReleaseNoise(self.width, release_noise, values).to(parameter)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features of raw samples: uint8 images, images in 0..1, or vectors."""
@@ -59,7 +80,9 @@ class Encoder(nn.Module):
             # A copy: images of one channel are contiguous in both layouts, and would keep theirs.
             views = views.clone(memory_format=torch.contiguous_format)
         features: Tensor = self.network(views)
-        return features
+        if self.last is not None:
+            features = self.last(features)
+        return features if self.release is None else self.release(features, views)
 
     @torch.no_grad()
     def _infer_width(self, zeros: Tensor) -> int:

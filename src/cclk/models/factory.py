@@ -15,7 +15,15 @@ from cclk.models.resnet import ResNet, Stem
 from cclk.registry import ENCODERS
 
 
-def build_encoder(name: str, *, channels: int, size: int, **options: Any) -> Encoder:
+def build_encoder(
+    name: str,
+    *,
+    channels: int,
+    size: int,
+    feature_width: int | None = None,
+    release_noise: float = 0.0,
+    **options: Any,
+) -> Encoder:
     """Build an encoder for images or vectors.
 
     - "lenet5": 32 pixels, 84 features.
@@ -31,6 +39,9 @@ def build_encoder(name: str, *, channels: int, size: int, **options: Any) -> Enc
         name: Name or import path of the encoder.
         channels: Number of channels of the images, or length of the vectors.
         size: Height and width of the images in pixels; 0 for vectors.
+        feature_width: Number of features, by a linear layer after the network; None keeps its
+            own number.
+        release_noise: Standard deviation of the noise on the features; see `ReleaseNoise`.
         options: Options of the encoder.
 
     Example:
@@ -44,7 +55,9 @@ def build_encoder(name: str, *, channels: int, size: int, **options: Any) -> Enc
         raise SettingsError(
             f"the encoder {name!r} is a {type(network).__name__}: it must be a torch.nn.Module"
         )
-    return Encoder(network, channels=channels, size=size)
+    return Encoder(
+        network, channels=channels, size=size, width=feature_width, release_noise=release_noise
+    )
 
 
 def lenet5(channels: int, size: int) -> nn.Module:

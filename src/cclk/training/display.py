@@ -56,6 +56,8 @@ class Display:
         metrics = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
         if "effective_neighbors" in line:
             metrics += f"  neighbors {line['effective_neighbors']:.1f}"
+        if "leakage" in line:
+            metrics += f"  leakage {line['leakage']:.2f}"
         self.progress.update(self.task, completed=line["step"], metrics=metrics)
         now = time.perf_counter()
         if not self.console.is_terminal and (

@@ -35,7 +35,12 @@ class ContrastiveNetwork(nn.Module):
             torch.manual_seed(settings.seed)
             size = shape[-1] if len(shape) == 3 else 0
             self.encoder = build_encoder(
-                model.encoder, channels=shape[0], size=size, **model.encoder_options
+                model.encoder,
+                channels=shape[0],
+                size=size,
+                feature_width=model.feature_width,
+                release_noise=settings.removal.release_noise,
+                **model.encoder_options,
             )
             self.head = build_head(model.head, self.encoder.width, model.projection)
 

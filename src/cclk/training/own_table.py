@@ -61,6 +61,8 @@ class OwnTable:
         for name in ("dataset", "dataset_options"):
             if name in overrides:
                 raise SettingsError(f"data and {name} both name the training data: pass one")
+        if "keep" in overrides and "label" not in columns:
+            columns["label"] = overrides["keep"]
         options: dict[str, object] = {**columns, "missing": self.missing}
         for name in ("features", "condition"):
             if columns.get(name):

@@ -31,6 +31,7 @@ from cclk.registry import (
     KERNELS,
     METHODS,
     OPTIMIZERS,
+    PENALTIES,
     Registry,
 )
 from cclk.suggestions import suggestion
@@ -99,6 +100,11 @@ class ModelSettings(Section):
     encoder_options: dict[str, object] = Field(
         {}, description="options of the encoder, such as { stem = 'cifar', width = 16 }"
     )
+    feature_width: int | None = Field(
+        None,
+        ge=1,
+        description="number of features, by a linear layer; default: that of the encoder",
+    )
     head: Annotated[str, HEADS] = Field("linear-bn", description="projection head")
     projection: int = Field(128, ge=1, description="dimensions of the projection")
 
@@ -137,6 +143,54 @@ class LossSettings(Section):
         description=(
             "k-means clusters of the cluster baselines; values: one for every distinct value of the"
             " condition"
+        ),
+    )
+
+
+class RemovalSettings(Section):
+    """What the features must not reveal, and what they must keep."""
+
+    leakage_penalty: float = Field(
+        0.0,
+        ge=0,
+        description=(
+            "strength of the penalty on what the features reveal of the condition, with any method;"
+            " 1 to 20, 0: none"
+        ),
+    )
+    penalty: Annotated[str, PENALTIES] = Field("reader", description="how leakage is penalized")
+    penalty_ramp: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="share of the steps in which the strength of the penalty rises from 0",
+    )
+    penalty_rows: int = Field(
+        0,
+        ge=0,
+        description="further training samples per step that the penalty learns from",
+    )
+    release_noise: float = Field(
+        0.0,
+        ge=0,
+        description=(
+            "noise on the features, a fixed function of each sample, in units of their standard"
+            " deviation; for tables"
+        ),
+    )
+    keep: str = Field(
+        "",
+        description=(
+            "label that the features must keep: its column in a table, or `label`; trains a linear"
+            " classifier beside the loss"
+        ),
+    )
+    keep_strength: float = Field(1.0, gt=0, description="strength of the classifier of keep")
+    independence: Literal["parity", "odds"] = Field(
+        "parity",
+        description=(
+            "what the penalty demands of features and condition: parity: independence; odds:"
+            " independence among samples of the same label"
         ),
     )
 
@@ -221,6 +275,7 @@ class Settings(Section):
     augment: AugmentSettings = AugmentSettings()
     model: ModelSettings = ModelSettings()
     loss: LossSettings = LossSettings()
+    removal: RemovalSettings = RemovalSettings()
     optim: OptimSettings = OptimSettings()
     train: TrainSettings = TrainSettings()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cclk import augment
 from cclk.data.dataset import Dataset
@@ -23,6 +23,7 @@ from cclk.training.loading import Loader
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
+from cclk.training.removal import ReleasingNetwork, Removal
 from cclk.training.settings import Settings
 
 _DEFAULT_STEPS = 1175
@@ -63,10 +64,16 @@ class Trainer:
             **settings.augment.augmentation_options,
         )
         self.network = network_for(settings, dataset)
+        self.removal: Removal | None = None
+        self._trained: nn.Module = self.network
+        if Removal.wanted(settings):
+            releasing = ReleasingNetwork(self.network, settings, dataset)
+            self.removal = Removal(settings, dataset, self.total, releasing.penalty)
+            self._trained = releasing
         optim, device = settings.optim, self.fabric.device
         optimizer = build_optimizer(
             optim.optimizer,
-            self.network,
+            self._trained,
             optim.lr,
             weight_decay=optim.weight_decay,
             momentum=optim.momentum,
@@ -74,23 +81,35 @@ class Trainer:
         self.momentum = (
             Momentum(self.network, self.method, settings, device) if settings.train.queue else None
         )
-        self._wrapped, self.optimizer = self.fabric.setup(self.network, optimizer)
+        self._wrapped, self.optimizer = self.fabric.setup(self._trained, optimizer)
         size, world = settings.train.batch_size, self.fabric.world_size
         bounds = [size * rank // world for rank in range(world + 1)]
         self._counts = [stop - start for start, stop in pairwise(bounds)]
         rank = self.fabric.global_rank
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
-        self.loader = Loader(
-            dataset.train.x, lambda step: self.method.sampler.batch(step)[self._own], self.total
-        )
+        self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
+
+    def _loaded_rows(self, step: int) -> Tensor:
+        rows = self.method.sampler.batch(step)
+        if self.removal is None:
+            return rows[self._own]
+        return torch.cat([rows[self._own], self.removal.further_rows(step, rows)])
 
     def step(self, step: int) -> Tensor:
         """Load, augment, forward, loss, backward, update. Returns the loss, detached."""
         self._rows = rows = self.method.sampler.batch(step)
-        x = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
+        loaded = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
+        x = loaded[: self._counts[self.fabric.global_rank]]
         views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
-        projections = self._wrapped(views)
+        more = None
+        if self.removal is None:
+            projections = self._wrapped(views)
+        else:
+            projections, features, scores = self._wrapped(views, x)
+            more = self.removal.loss(
+                step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
+            )
         condition = None
         if self.method.condition is not None:
             condition = self.method.condition.rows(rows[self._own]).to(self.fabric.device)
@@ -98,6 +117,8 @@ class Trainer:
             loss = self.method.loss(*projections.chunk(2), condition)
         else:
             loss = self.momentum.loss(projections, views, condition, rows, self._counts)
+        if more is not None:
+            loss = loss + more
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
         self.optimizer.zero_grad()
@@ -106,6 +127,16 @@ class Trainer:
         if self.momentum is not None:
             self.momentum.follow(self.network)
         return loss.detach()  # type: ignore[no-any-return]
+
+    def _further(self, loaded: Tensor, step: int) -> tuple[Tensor, Tensor] | None:
+        """Features of the further rows of the leakage penalty, and their numbers."""
+        assert self.removal is not None
+        samples = loaded[self._counts[self.fabric.global_rank] :]
+        if not len(samples):
+            return None
+        with torch.no_grad(), self.fabric.autocast():
+            features = self.network.encoder.encode(samples)
+        return features, self.removal.further_rows(step, self._rows)
 
     def _view(self, x: Tensor, step: int, view: int, size: int) -> Tensor:
         key = np.random.SeedSequence(self.settings.seed, spawn_key=(step, view))
@@ -139,6 +170,8 @@ class Trainer:
         report = getattr(self.method.loss, "report", None)
         if report is not None:
             line["floored"] = float(report.floored)
+        if self.removal is not None and self.removal.leakage is not None:
+            line["leakage"] = round(float(self.removal.leakage), 4)
         if self.method.kernel is not None and self.method.condition is not None:
             rows, options = self._rows, self.settings.loss
             if self.momentum is not None:
@@ -166,7 +199,7 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimizer and loss (with its kernel), and the queue if there is one."""
         state = {
-            "network": self.network.state_dict(),
+            "network": self._trained.state_dict(),
             "optimizer": self.optimizer.optimizer.state_dict(),
             "loss": self.method.loss.state_dict(),
         }
@@ -176,7 +209,7 @@ class Trainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state of `state_dict`."""
-        self.network.load_state_dict(state["network"])
+        self._trained.load_state_dict(state["network"])
         self._load_optimizer(state["optimizer"])
         self.method.loss.load_state_dict(state["loss"])
         if self.momentum is not None:

@@ -1,0 +1,89 @@
+"""Noise on released features, a fixed function of each sample."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+_PRIME = 2**31 - 1
+_GRID = 1024.0
+"""Steps per unit of a scaled sample; samples that agree to this have the same noise."""
+_ROUNDS = 3
+
+
+class ReleaseNoise(nn.Module):
+    r"""Standardize features and add Gaussian noise that depends on the sample only.
+
+    .. math:: h'_i = \frac{h_i - \mu}{\sigma} + \mathrm{scale} \cdot
+              \varepsilon(\mathrm{hash}(x_i))
+
+    A deterministic encoder is nearly injective, so whatever it does not remove at every scale stays
+    readable by a fine enough probe; noise limits the resolution. The same sample always gets the
+    same noise, so repeated queries cannot average it out. Integer arithmetic makes the hash equal
+    on every device and in every export. It is not secret: who has the encoder and the sample
+    can compute the noise.
+
+    Args:
+        width: Number of features.
+        scale: Standard deviation of the noise; features have 1.
+        inputs: Values per sample.
+    """
+
+    multipliers: Tensor
+    offsets: Tensor
+
+    def __init__(self, width: int, scale: float, inputs: int) -> None:
+        super().__init__()
+        self.scale = scale
+        self.norm = nn.BatchNorm1d(width, affine=False)
+        generator = torch.Generator().manual_seed(inputs)  # fixed constants, not the run's seed
+
+        def draw(*shape: int) -> Tensor:
+            return torch.randint(1, _PRIME, shape, generator=generator)
+
+        self.register_buffer("multipliers", draw(inputs), persistent=False)
+        self.register_buffer("offsets", draw(2, width), persistent=False)
+
+    def forward(self, features: Tensor, samples: Tensor) -> Tensor:
+        """Return the features to release.
+
+        Args:
+            features: (b, width).
+            samples: The scaled samples, b rows.
+        """
+        normalized: Tensor = self.norm(features)
+        return normalized + self.scale * self.noise(samples).to(normalized.dtype)
+
+    def noise(self, samples: Tensor) -> Tensor:
+        """Return standard Gaussian noise for each sample, (b, width).
+
+        Args:
+            samples: The scaled samples, b rows.
+        """
+        values = (samples.detach().flatten(1).float() * _GRID).round().clamp(-(2.0**30), 2.0**30)
+        terms = torch.remainder(values.long() * self.multipliers, _PRIME)
+        key = torch.remainder(terms.sum(dim=1), _PRIME)
+        first, second = (
+            _uniform(torch.remainder(_mix(key)[:, None] + offset, _PRIME))
+            for offset in self.offsets
+        )
+        radius = (-2 * first.log()).sqrt()
+        return radius * (2 * math.pi * second).cos()
+
+
+def _mix(state: Tensor) -> Tensor:
+    """Scramble integers modulo the prime by fifth powers, which are one-to-one: 5 does not divide
+    the prime minus 1.
+    """
+    for number in range(_ROUNDS):
+        state = torch.remainder(state + 0x1E3779B9 + number, _PRIME)
+        fourth = torch.remainder(torch.remainder(state * state, _PRIME).square(), _PRIME)
+        state = torch.remainder(fourth * state, _PRIME)
+    return state
+
+
+def _uniform(state: Tensor) -> Tensor:
+    """Scramble integers and scale them to numbers in (0, 1), in float64."""
+    return (_mix(state).double() + 0.5) / _PRIME
