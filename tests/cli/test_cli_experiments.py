@@ -140,7 +140,11 @@ def test_without_a_page_it_is_printed(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("fair.json", b'{"experiment": "fair", "size"', "fair.json cannot be read (it is not valid JSON: Expecting"),
+        (
+            "fair.json",
+            b'{"experiment": "fair", "size"',
+            "fair.json cannot be read (it is not valid JSON: Expecting",
+        ),
         ("x.json", b'{"experiment": \xff}', "x.json cannot be read ("),
         (
             "x.json",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import cclk
 from cclk import conditional_weights, kernels
 from cclk.condition import as_condition
+from cclk.errors import CclkError
 from cclk.operator.solvers import solve
 from cclk.operator.weights import weigh
 
@@ -286,9 +287,7 @@ def test_too_small_a_ridge_is_raised_and_said() -> None:
 
 
 def test_what_no_ridge_can_help_is_an_error() -> None:
-    with pytest.raises(
-        ValueError, match=r"cannot be factorized even with ridge .*Standardize its columns"
-    ):
+    with pytest.raises(ValueError, match=r"values that overflow: .*Standardize its columns"):
         conditional_weights(
             kernels.Polynomial(degree=9), torch.tensor([1e30, 1.0, -1e30]).double(), 1e-6, "exact"
         )
@@ -392,3 +391,17 @@ def test_mistakes_are_named(arguments: dict[str, object], words: str) -> None:
         cclk.Nystrom(0)
     with pytest.raises(ValueError, match="needs solver='exact'"):
         conditional_weights(kernels.Linear(), torch.randn(5), solver="features", weights="release")
+
+
+@pytest.mark.parametrize("solver", ["exact", "features", "nystrom"])
+@pytest.mark.parametrize("weights", ["loo", "paper", "nw"])
+def test_values_that_overflow_are_refused(weights: str, solver: str) -> None:
+    kernel = kernels.Polynomial(degree=7, offset=1.0)
+    with pytest.raises(CclkError, match="too far apart"):
+        cclk.conditional_weights(kernel, torch.full((8,), 1e30), 1.0, solver, weights=weights)
+
+
+def test_too_many_explicit_features_are_refused() -> None:
+    kernel = kernels.Polynomial(degree=7, offset=1.0)
+    with pytest.raises(CclkError, match="888,030 explicit features here, too many"):
+        cclk.conditional_weights(kernel, torch.randn(4, 20), solver="features")

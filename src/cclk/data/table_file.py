@@ -314,6 +314,7 @@ def _decimal_points(table: Any) -> tuple[Any, bool]:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(name[:80] for name in names[:most]) + (
+    # A stray quote makes several lines one name.
+    return ", ".join(" ".join(name.split())[:80] for name in names[:most]) + (
         f" and {len(names) - most} more" if len(names) > most else ""
     )

@@ -26,6 +26,12 @@ FALL_BACK_UP_TO = 8192
 KEPT_ENOUGH = 0.9
 """The share of trace(K) that landmarks must keep to be used by "auto"."""
 LANDMARKS = 256
+MOST_FEATURES = 16_384
+"""The largest explicit feature map, whose products take 2 GiB."""
+_TOO_FAR = (
+    "the condition's values are too far apart. Standardize its columns, remove outliers, or use a"
+    " bounded kernel such as RBF."
+)
 
 
 @dataclass(frozen=True)
@@ -199,10 +205,26 @@ def _warn_if_indefinite(kernel: Kernel, values: Tensor) -> None:
         )
 
 
+def check_values(kernel: Kernel, condition: Condition) -> None:
+    """Raise a `CclkError` if values of the kernel, or their sums, overflow.
+
+    The diagonal bounds the others: k(a, b)^2 is at most k(a, a) k(b, b).
+    """
+    total = float(kernel.diagonal(condition).sum())
+    if not math.isfinite(total * total):
+        raise CclkError(f"{kernel!r} has values that overflow: {_TOO_FAR}")
+
+
 def _features(kernel: Kernel, condition: Condition, ridge: float) -> Operator:
     groups = kernel.groups(condition)
     if groups is not None:
         return Grouped(groups, ridge)
+    count = kernel.feature_count(condition)
+    if count is not None and count > MOST_FEATURES:
+        raise CclkError(
+            f"{kernel!r} has {count:,} explicit features here, too many for solver='features': use"
+            " 'exact' or 'nystrom'"
+        )
     return _from_features(kernel.features(condition), ridge, kernel)
 
 
@@ -251,7 +273,5 @@ def _cholesky(matrix: Tensor, ridge: float, kernel: Kernel) -> tuple[Tensor, flo
                 )
             return factor, raised
     raise CclkError(
-        f"{kernel!r} + ridge I cannot be factorized even with ridge {raised:.3g}: the condition's"
-        " values are too far apart. Standardize its columns, remove outliers, or use a bounded"
-        " kernel such as RBF."
+        f"{kernel!r} + ridge I cannot be factorized even with ridge {raised:.3g}: {_TOO_FAR}"
     )

@@ -20,7 +20,7 @@ from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError
 from cclk.kernels import Kernel
 from cclk.operator.operators import Operator, Rows
-from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
+from cclk.operator.solvers import Solver, check_ridge, check_solver, check_values, solve
 
 MODES = ("loo", "paper", "release", "nw")
 
@@ -56,6 +56,7 @@ def weigh(
     dtype: torch.dtype,
 ) -> Weights:
     """Return the weights of a fitted kernel on a condition."""
+    check_values(kernel, condition)
     if weights == "nw":
         rows: Rows = KernelAverage(kernel, condition, dtype)
         return Weights(rows, False, 1e-3, "none", "a kernel average needs no solve")
