@@ -11,6 +11,7 @@ import torch
 import cclk
 from benchmarks import adult
 from benchmarks.common import ROOT, read_result
+from benchmarks.tables import encoder_score
 from cclk import kernels
 from cclk.datasets import load
 from examples.rotated_fashion import rotated
@@ -108,10 +109,10 @@ def rotated_fashion() -> Path:
     left.set_xlabel("angles are uniform in -60° to 60°")
     names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK"}
     for color, (method, name) in zip(("C0", "C1"), names.items(), strict=True):
-        scores = [evaluation["encoder"] for evaluation in result["methods"][method]["evaluations"]]
-        accuracy = [100 * score["accuracy"]["linear"]["value"] for score in scores]
-        for probe, marker, fill in (("linear", "o", "none"), ("nonlinear", "s", color)):
-            leakage = [score["leakage"][probe]["r2"]["value"] for score in scores]
+        evaluations = result["methods"][method]["evaluations"]
+        accuracy = [100 * encoder_score(each, "accuracy") for each in evaluations]
+        for probe, marker, fill in (("linear", "o", "none"), ("worst", "s", color)):
+            leakage = [encoder_score(each, probe) for each in evaluations]
             style = {"marker": marker, "color": color, "facecolors": fill}
             right.scatter(leakage, accuracy, label=f"{name}, {probe} probe", **style)
     right.set(xlabel="angle R² (lower is better)", ylabel="garment accuracy, %", xlim=(0, 1))

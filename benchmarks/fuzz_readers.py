@@ -34,14 +34,14 @@ from cclk.data import arrays, feature_files, manifest
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkError
 from cclk.estimator import ConditionalEncoder
-from cclk.evaluation import Estimate, Evaluation, read_evaluation
+from cclk.evaluation import Evaluation, card, read_evaluation
 from cclk.evaluation.table import evaluation_table
 from cclk.experiments import results
 from cclk.experiments.markdown import markdown
 from cclk.features import build_extractor
 from cclk.report import RunView, plots
 from cclk.report.headline import summarize
-from cclk.report.html_tables import comparison_table
+from cclk.report.html_tables import comparison_table, probe_tables
 from cclk.training import checkpoints
 from cclk.training import settings as training_settings
 from cclk.training import train as training
@@ -359,7 +359,22 @@ def _evaluation(folder: Path) -> Case:
     several: dict[str, Any] = {
         "accuracy": accuracy, "leakage": {}, "leakages": {"age": number, "site": category},
     }  # fmt: skip
-    trees = [{"encoder": each, "projection": each, "version": "0.1"} for each in (single, several)]
+    panel: dict[str, Any] = {
+        "columns": {
+            "age": {"by_probe": {"linear": interval(0.2), "bins": interval(0.3)}},
+            "site": {
+                "by_probe": {"linear": interval(0.1)}, "accuracy": {"linear": interval(0.6)},
+                "majority": interval(0.5),
+            },
+        },
+        "sizes": {"train": 100, "validation": 20, "test": 30}, "seed": 0,
+    }  # fmt: skip
+    measured = {"accuracy": accuracy, "panel": panel, "how": how}
+    trees: list[dict[str, Any]] = [
+        {"encoder": each, "projection": each, "version": "0.1"}
+        for each in (single, several, measured)
+    ]
+    trees[-1]["baselines"] = {"untrained": panel, "inputs": panel}
     seeds = [json.dumps(tree).encode() for tree in trees]
     path = folder / "evaluation.json"
 
@@ -374,20 +389,17 @@ def _evaluation(folder: Path) -> Case:
             return []
         runs = [RunView("a", evaluation=first), RunView("b", evaluation=evaluation)]
         str(evaluation), summarize(runs), comparison_table(runs), plots.tradeoffs(runs)
-        evaluation_table({"b": evaluation})
+        evaluation_table({"b": evaluation}), probe_tables(runs), card(evaluation.leakages)
         return list(_numbers(evaluation))
 
     return reader(path, _bytes_or(seeds, edit, 0.3), use)
 
 
 def _numbers(evaluation: Evaluation) -> list[float]:
-    estimates = [
-        estimate
-        for scores in evaluation.features.values()
-        for part in (scores.accuracy, *scores.leakage.values())
-        for estimate in vars(part).values()
-        if isinstance(estimate, Estimate)
-    ]
+    accuracies = [vars(scores.accuracy).values() for scores in evaluation.features.values()]
+    columns = [one for each in evaluation.leakages.values() for one in each.columns.values()]
+    leakages = [(*one.by_probe.values(), *one.accuracy.values(), one.majority) for one in columns]
+    estimates = [each for group in (*accuracies, *leakages) for each in group if each]
     return [bound for each in estimates for bound in (each.value, each.low, each.high)]
 
 

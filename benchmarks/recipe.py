@@ -17,7 +17,7 @@ from typing import Any
 
 import cclk
 from benchmarks.common import write_result
-from cclk.evaluation import Samples, evaluate
+from cclk.evaluation import Samples, evaluate, two_probes
 
 SGD: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 3e-3, "warmup": 20}
 """The best optimizer on ColorMNIST, with the warmup of a small dataset."""
@@ -54,11 +54,9 @@ def measure(run: cclk.Run) -> tuple[float, float]:
         Samples(run.embed_split(split)[0], split.y, split.condition)
         for split in (train, empty, validation)
     ]
-    scores = evaluate(splits[0], splits[1], splits[2], "continuous", bootstrap=1)
-    accuracy, leakage = scores.accuracy.linear, scores.leakage["condition"].linear
+    accuracy = evaluate(splits[0], splits[1], splits[2], bootstrap=1).accuracy.linear
     assert accuracy is not None
-    assert leakage is not None
-    return accuracy.value, leakage.value
+    return accuracy.value, two_probes(splits[0], splits[1], splits[2])["linear_r2"]
 
 
 def main() -> None:

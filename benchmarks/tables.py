@@ -16,6 +16,7 @@ from benchmarks import adult
 from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
+from cclk.evaluation import Evaluation
 from cclk.experiments.markdown import mean_and_deviation
 from cclk.experiments.measure import Measure
 from cclk.experiments.results import read
@@ -73,17 +74,17 @@ def demo() -> str:
     """
     result = read_result("demo-digits")
     names = {"untrained": "untrained", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK"}
-    columns = ("accuracy.linear", "accuracy.knn", "leakage.linear.r2", "leakage.nonlinear.r2")
+    columns = ("accuracy", "knn", "linear", "worst")
     lines = [
         (
             "| encoder, test split | digit, linear probe | digit, kNN | color R², linear probe |"
-            " color R², nonlinear probe |"
+            f" color R², {_worst(result['evaluations']['digits-fair'])} |"
         ),
         "|---" * 5 + "|",
     ]
     for preset, evaluations in result["evaluations"].items():
         cells = [
-            _mean(evaluations, column) + (" %" if column.startswith("accuracy") else "")
+            _mean(evaluations, column) + (" %" if column in ("accuracy", "knn") else "")
             for column in columns
         ]
         lines.append(f"| {names[preset]} | " + " | ".join(cells) + " |")
@@ -98,20 +99,30 @@ def demo() -> str:
     return "\n".join(lines)
 
 
-def _value(evaluation: dict[str, Any], path: str) -> float:
-    """Return a number of the encoder's evaluation by its dotted path."""
-    tree = evaluation["encoder"]
-    for key in path.split("."):
-        tree = tree[key]
-    return float(tree["value"])
+def encoder_score(evaluation: object, name: str) -> float:
+    """Return the "accuracy", "knn", "linear" or "worst" R² of the encoder's evaluation."""
+    scores = Evaluation.from_json(evaluation).encoder
+    (leakage,) = scores.leakage.columns.values()
+    score = {
+        "accuracy": scores.accuracy.linear,
+        "knn": scores.accuracy.knn,
+        "linear": leakage.linear,
+        "worst": leakage.worst,
+    }[name]
+    assert score is not None
+    return score.value
 
 
-def _mean(evaluations: list[dict[str, Any]], path: str) -> str:
+def _worst(evaluations: list[object]) -> str:
+    """The heading of the worst probe."""
+    (leakage,) = Evaluation.from_json(evaluations[0]).leakage.columns.values()
+    return f"worst of {len(leakage.scores)} probes"
+
+
+def _mean(evaluations: list[object], name: str) -> str:
     """Mean ± standard deviation over seeds; accuracies in percent."""
-    factor, digits = (
-        (100, 1) if path.startswith("accuracy") else (1, 2 if path.endswith("r2") else 0)
-    )
-    values = [factor * _value(evaluation, path) for evaluation in evaluations]
+    factor, digits = (100, 1) if name in ("accuracy", "knn") else (1, 2)
+    values = [factor * encoder_score(evaluation, name) for evaluation in evaluations]
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):,.{digits}f} ± {deviation:.{digits}f}"
 
@@ -188,30 +199,18 @@ def rotated_fashion() -> str:
     """Garment accuracy and angle leakage of the two encoders of the tutorial on images."""
     result = read_result("example-rotated-fashion")
     names = {"infonce": "InfoNCE", "fair-cclk": "Fair-CCLK, conditioned on the angle"}
-    columns = (
-        "accuracy.linear",
-        "leakage.linear.r2",
-        "leakage.nonlinear.r2",
-        "leakage.linear.mse",
-        "leakage.nonlinear.mse",
-    )
-    heads = (
-        "| encoder, test split | garment, % | angle R², linear | angle R², nonlinear | angle MSE,"
-        " linear | angle MSE, nonlinear |"
-    )
-    lines = [heads, "|---" * 6 + "|"]
+    columns = ("accuracy", "linear", "worst")
+    worst = _worst(result["methods"]["infonce"]["evaluations"])
+    heads = f"| encoder, test split | garment, % | angle R², linear probe | angle R², {worst} |"
+    lines = [heads, "|---" * 4 + "|"]
     for method, detail in result["methods"].items():
         lines.append(
             f"| {names[method]} | "
             + " | ".join(_mean(detail["evaluations"], column) for column in columns)
             + " |"
         )
-    plain = _value(result["methods"]["infonce"]["evaluations"][0], "leakage.baseline_mse")
     settings = result["settings"]
-    how = (
-        f"Predicting the mean angle has an MSE of {plain:,.0f}. Mean ± standard deviation of"
-        f" {len(result['seeds'])} seeds; "
-    )
+    how = f"Mean ± standard deviation of {len(result['seeds'])} seeds; "
     how += (
         f"{settings['rows']:,} images, LeNet-5, {settings['steps']} steps of"
         f" {settings['batch-size']}"

@@ -43,7 +43,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import cclk
 from cclk.data.folder import data_folder
-from cclk.evaluation import Samples, evaluate
+from cclk.evaluation import Samples, two_probes
 
 COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
@@ -179,16 +179,6 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
         Samples(np.asarray(array), part.rich, part.age)
         for array, part in zip(features, parts, strict=True)
     )
-    leakage = evaluate(
-        train, held, reported, kind="continuous", seed=seed, bootstrap=1, condition="age"
-    ).leakage["age"]
-    leaks = {
-        "linear_r2": leakage.linear,
-        "nonlinear_r2": leakage.nonlinear,
-        "linear_mse": leakage.linear_mse,
-        "nonlinear_mse": leakage.nonlinear_mse,
-        "baseline_mse": leakage.baseline,
-    }
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(
         train.features, data.train.rich
     )
@@ -203,7 +193,7 @@ def measure(features: Sequence[Any], data: Splits, seed: int) -> dict[str, float
         "accuracy": float(correct.mean()),
         "balanced_accuracy": float((correct[truth].mean() + correct[~truth].mean()) / 2),
         "auc": float(roc_auc_score(truth, classifier.decision_function(reported.features))),
-        **{name: estimate.value for name, estimate in leaks.items() if estimate},
+        **two_probes(train, held, reported, seed),
         "majority": float(max(truth.mean(), 1 - truth.mean())),
         "demographic_parity": float(
             demographic_parity_difference(truth, predicted, sensitive_features=groups)

@@ -58,7 +58,7 @@ def main() -> None:
             method="fair-cclk", steps=20, out=folder / "run", quiet=True,
         )  # fmt: skip
         evaluation = run.evaluate(bootstrap=100, quiet=True)
-        print(evaluation.encoder.leakage["age"].linear, evaluation.encoder.accuracy.knn)
+        print(evaluation.encoder.leakage["age"].worst, evaluation.encoder.accuracy.knn)
         print(run.embed(folder / "people.csv").shape, run.export("safetensors").name)
         print(run.report(folder / "report.html").name, cclk.load(folder / "run").width)
     encoder = cclk.ConditionalEncoder(steps=20)

@@ -54,7 +54,7 @@ class Run(RunFolder):
 
     Example:
         run = cclk.Run("runs/people")
-        run.evaluate().encoder.leakage["age"].linear
+        run.evaluate().leakage["age"].worst
     """
 
     @cached_property
@@ -76,18 +76,22 @@ class Run(RunFolder):
         resumed = training.resume(self.folder, quiet=quiet, trust_code=True)  # it is open already
         return Run(resumed.folder, trust_code=True)
 
-    def evaluate(self, *, bootstrap: int = 1000, quiet: bool = False) -> Evaluation:
+    def evaluate(
+        self, *, bootstrap: int = 1000, quiet: bool = False, baselines: bool = True
+    ) -> Evaluation:
         """Evaluate on the test split: accuracy of the label and leakage of the condition.
 
-        Also writes RUN/evaluation.json.
+        Leakage is measured as by `cclk.leakage`. Also writes RUN/evaluation.json.
 
         Args:
             bootstrap: Resamples of the test split for the intervals.
             quiet: Whether to show no progress.
+            baselines: Whether to measure the leakage from the untrained encoder and from the inputs
+                too, which tells whether training removed the condition.
         """
         if bootstrap < 1:
             raise RunError(f"bootstrap is {bootstrap}: it must be at least 1")
-        return evaluate_run(self, bootstrap, quiet)
+        return evaluate_run(self, bootstrap, quiet, baselines)
 
     def leakage(self) -> Leakage:
         """Measure the leakage of the condition from the encoder's features, by a panel of probes.

@@ -17,13 +17,18 @@ def evaluate(
     bootstrap: Annotated[
         int, Parameter(help="resamples of the test split for the intervals")
     ] = 1000,
+    baselines: Annotated[
+        bool,
+        Parameter(help="also measure the leakage from the untrained encoder and the inputs"),
+    ] = True,
     trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Evaluate runs on the test split: accuracy of the label, leakage of the condition.
 
-    Accuracy is that of a linear probe and of kNN; leakage is read by a linear and a non-linear
-    probe. Writes RUN/evaluation.json and prints a table.
+    Accuracy is that of a linear probe and of kNN; leakage is the R² of a linear probe and of the
+    worst of a panel of probes. Writes RUN/evaluation.json, prints a table, and tells whether
+    training removed the condition.
     """
     from cclk.evaluation.run_evaluation import label_and_condition
     from cclk.evaluation.table import evaluation_table
@@ -34,9 +39,23 @@ def evaluate(
     unique = len({run.name for run in opened}) == len(opened)
     named = {run.name if unique else str(run.folder): run for run in opened}
     evaluations = {
-        name: run.evaluate(bootstrap=bootstrap, quiet=quiet) for name, run in named.items()
+        name: run.evaluate(bootstrap=bootstrap, quiet=quiet, baselines=baselines)
+        for name, run in named.items()
     }
     if not quiet:
         labels = {label_and_condition(run)[0] for run in opened}
         label = labels.pop() if len(labels) == 1 else "label"
-        Console().print(evaluation_table(evaluations, label=label))
+        console = Console()
+        console.print(evaluation_table(evaluations, label=label))
+        lines = [
+            f"{name}, {sentence}" if len(named) > 1 else sentence
+            for name, evaluation in evaluations.items()
+            for sentence in evaluation.sentences()
+        ]
+        if any(
+            named[name].settings.method.startswith("fair") and evaluation.remaining
+            for name, evaluation in evaluations.items()
+        ):
+            lines.append("A stronger leakage penalty or narrower features remove more.")
+        for line in lines:
+            console.print(line, highlight=False, markup=False, soft_wrap=True)

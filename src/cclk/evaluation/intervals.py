@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cclk.errors import CclkError
+from cclk.evaluation.estimate import Estimate, Unit
 from cclk.evaluation.feature_splits import Floats, Integers
 from cclk.evaluation.one_thread import one_thread
-from cclk.evaluation.scores import Estimate, Unit
 
 Array = NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)

@@ -6,25 +6,25 @@ print(cclk.leakage(features, {"age": age, "site": site}))
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from pydantic import JsonValue, TypeAdapter
 
 from cclk._reading import check_json
+from cclk.columns import Column
 from cclk.condition import infer_condition, placed
 from cclk.errors import DataError
 from cclk.evaluation import intervals
+from cclk.evaluation.estimate import Estimate, Unit
 from cclk.evaluation.feature_splits import Integers, Samples, check
 from cclk.evaluation.intervals import Statistic, explained_variance, share_correct
 from cclk.evaluation.panel import Splits, predict_by_panel
-from cclk.evaluation.scores import Estimate
 
 SplitName = Literal["train", "validation", "test"]
 _SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 _SHARES = (0.6, 0.15)  # of the training and the validation split, if no split is passed
-_BOOTSTRAP = 1000
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,32 @@ class ColumnLeakage:
     majority: Estimate | None = None
     """Accuracy of predicting the most common value; None for numbers."""
 
+    def __post_init__(self) -> None:
+        # Files do not contain the units.
+        units: tuple[tuple[str, Unit], ...] = (("by_probe", "r2"), ("accuracy", "accuracy"))
+        for name, unit in units:
+            each = {probe: replace(one, unit=unit) for probe, one in getattr(self, name).items()}
+            object.__setattr__(self, name, each)
+
+    @property
+    def scores(self) -> Mapping[str, Estimate]:
+        """Probe -> R²; for categories in evaluations of earlier versions, probe -> accuracy."""
+        return self.by_probe or self.accuracy
+
+    @property
+    def linear(self) -> Estimate | None:
+        """The score of the linear probe."""
+        return self.scores.get("linear")
+
     @property
     def worst_probe(self) -> str:
-        """The probe with the largest R²; "" if there is none."""
-        return max(self.by_probe, key=lambda probe: self.by_probe[probe].value, default="")
+        """The probe with the largest score; "" if there is none."""
+        return max(self.scores, key=lambda probe: self.scores[probe].value, default="")
 
     @property
     def worst(self) -> Estimate | None:
-        """The largest R² with the interval of its probe."""
-        return self.by_probe.get(self.worst_probe)
+        """The largest score with the interval of its probe."""
+        return self.scores.get(self.worst_probe)
 
     def to_json(self) -> dict[str, JsonValue]:
         tree: dict[str, JsonValue] = {"by_probe": _to_json(self.by_probe)}
@@ -69,9 +86,9 @@ class Leakage:
     leakage it is at most about 0.01 for thousands of test samples.
     """
 
-    columns: Mapping[str, ColumnLeakage]
+    columns: Mapping[str, ColumnLeakage] = field(default_factory=dict)
     """Column of the condition -> its leakage."""
-    sizes: Mapping[SplitName, int]
+    sizes: Mapping[SplitName, int] = field(default_factory=dict)
     """Number of samples in each split."""
     seed: int = 0
     """Seed of the splits, the probes and the bootstrap."""
@@ -126,16 +143,7 @@ class Leakage:
         Raises:
             CclkError: naming the field that is missing or of another type.
         """
-        file = check_json(_FORMAT, tree)
-        columns = {
-            name: ColumnLeakage(
-                {probe: _read(each, "r2") for probe, each in column.by_probe.items()},
-                {probe: _read(each, "accuracy") for probe, each in column.accuracy.items()},
-                column.majority and _read(column.majority, "accuracy"),
-            )
-            for name, column in file.columns.items()
-        }
-        return cls(columns, file.sizes, file.seed)
+        return check_json(_FORMAT, tree)
 
 
 _FORMAT = TypeAdapter(Leakage)
@@ -180,17 +188,41 @@ def leakage(features: object, condition: object, split: object = None, seed: int
     parts = [samples.subset(part) for part in rows]
     for name, part in zip(_SPLITS, parts, strict=True):
         check(part, name)
+    return measure_leakage(*parts, columns=table.columns, seed=seed)
+
+
+def measure_leakage(
+    train: Samples,
+    validation: Samples,
+    test: Samples,
+    *,
+    columns: Sequence[Column],
+    seed: int,
+    bootstrap: int = 1000,
+) -> Leakage:
+    """Measure the leakage from features that have been split and checked.
+
+    Args:
+        train: samples that probes are fitted on.
+        validation: samples that probes are tuned on.
+        test: samples that probes are scored on.
+        columns: the columns of the condition.
+        seed: seed of the probes and the bootstrap.
+        bootstrap: number of resamples of the test split.
+    """
+    parts = (train, validation, test)
     x = Splits(*(part.features for part in parts))
-    columns = {
+    measured = {
         column.name: _measure(
             x,
             Splits(*(part.condition[:, position] for part in parts)),
             column.kind == "categorical",
             seed,
+            bootstrap,
         )
-        for column, position in placed(table.columns)
+        for column, position in placed(columns)
     }
-    return Leakage(columns, dict(zip(_SPLITS, map(len, parts), strict=True)), seed)
+    return Leakage(measured, dict(zip(_SPLITS, map(len, parts), strict=True)), seed)
 
 
 def card(leakages: Mapping[str, Leakage]) -> str:
@@ -213,11 +245,11 @@ def card(leakages: Mapping[str, Leakage]) -> str:
     for name in dict.fromkeys(name for each in leakages.values() for name in each):
         columns = [each.columns.get(name, ColumnLeakage()) for each in leakages.values()]
         rows = [[f"leakage of {name}, R²", *leakages]]
-        for probe in dict.fromkeys(probe for column in columns for probe in column.by_probe):
+        for probe in dict.fromkeys(probe for column in columns for probe in column.scores):
             rows.append([probe, *(_cell(column, probe) for column in columns)])
         if any(column.majority for column in columns):
             cells = (
-                f"  {column.accuracy[column.worst_probe]} (majority {column.majority})"
+                f"  {column.accuracy.get(column.worst_probe, '-')} (majority {column.majority})"
                 if column.majority
                 else "  -"
                 for column in columns
@@ -225,24 +257,30 @@ def card(leakages: Mapping[str, Leakage]) -> str:
             rows.append(["accuracy of the worst", *cells])
         if len(rows) == 1:
             rows.append(["constant", *("  -" for _ in columns)])
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        lines = (
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
-        )
-        blocks.append("\n".join(line.rstrip() for line in lines))
+        blocks.append(aligned(rows))
     return "\n\n".join([*blocks, "* worst; 95 % intervals on the test split"])
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as lines of text whose cells are aligned to the left."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
 def _cell(column: ColumnLeakage, probe: str) -> str:
-    if probe not in column.by_probe:
+    if probe not in column.scores:
         return "  -"
-    estimate = column.by_probe[probe]
+    estimate = column.scores[probe]
     mark = "*" if probe == column.worst_probe else " "
     return f"{mark} {estimate} [{estimate.interval(', ')}]"
 
 
-def _measure(x: Splits, values: Splits, categorical: bool, seed: int) -> ColumnLeakage:
+def _measure(
+    x: Splits, values: Splits, categorical: bool, seed: int, bootstrap: int
+) -> ColumnLeakage:
     if any(bool((each == each[:1]).all()) for each in (values.train, values.test)):
         return ColumnLeakage()
     if categorical:
@@ -267,7 +305,7 @@ def _measure(x: Splits, values: Splits, categorical: bool, seed: int) -> ColumnL
             statistics["accuracy", probe] = share_correct((each + mean).argmax(axis=1), truth)
         common = np.full_like(truth, mean.argmax())
         statistics["majority", ""] = share_correct(common, truth)
-    estimates = intervals.bootstrap(statistics, _BOOTSTRAP, seed)
+    estimates = intervals.bootstrap(statistics, bootstrap, seed)
     by_field = {
         name: {probe: each for (owner, probe), each in estimates.items() if owner == name}
         for name in ("by_probe", "accuracy")
@@ -316,7 +354,3 @@ def _rows(split: object, count: int, seed: int) -> Sequence[Integers]:
 
 def _to_json(estimates: Mapping[str, Estimate]) -> dict[str, JsonValue]:
     return {name: estimate.to_json() for name, estimate in estimates.items()}
-
-
-def _read(estimate: Estimate, unit: Literal["r2", "accuracy"]) -> Estimate:
-    return Estimate(estimate.value, estimate.low, estimate.high, unit)

@@ -10,19 +10,15 @@ the difference between the validation and the test split.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cclk.evaluation.feature_splits import Floats, Integers
+from cclk.evaluation.feature_splits import Floats
 from cclk.evaluation.one_thread import one_thread
 from cclk.evaluation.probes import LinearProbe
-
-Task = Literal["regression", "classification"]
 
 LARGEST_TRAINING_SET = 20_000
 
@@ -58,7 +54,7 @@ class MLPProbe:
         return cls([parameter.requires_grad_() for parameter in parameters])
 
     def score(self, x: Tensor) -> Tensor:
-        """Return the (n, k) predictions or class scores."""
+        """Return the (n, k) predictions."""
         first, second, third, linear, *biases = self.parameters
         hidden = torch.addmm(biases[0], x, first).relu()
         hidden = torch.addmm(biases[1], hidden, second).relu()
@@ -76,30 +72,24 @@ class MLPProbe:
 
 def fit_mlp(
     features: Floats,
-    target: Floats | Integers,
+    target: Floats,
     validation: Floats,
-    validation_target: Floats | Integers,
+    validation_target: Floats,
     start: LinearProbe,
-    task: Task,
     seed: int,
 ) -> MLPProbe:
     """Train the probe with AdamW, a cosine schedule and early stopping; deterministic.
 
     Args:
         features: (n, d) standardized features.
-        target: (n, k) standardized numbers for regression, (n,) class codes for classification.
+        target: (n, k) standardized numbers.
         validation: features of the validation split, which decide when to stop.
         validation_target: their targets.
         start: the linear probe of the same target.
-        task: decides the loss.
         seed: seed of the initialization and the batches.
     """
-    loss: Callable[[Tensor, Tensor], Tensor] = (
-        F.mse_loss if task == "regression" else F.cross_entropy
-    )
-    dtype = torch.float32 if task == "regression" else torch.int64
     x, held_x = torch.from_numpy(features), torch.from_numpy(validation)
-    t, held_t = torch.from_numpy(target).to(dtype), torch.from_numpy(validation_target).to(dtype)
+    t, held_t = torch.from_numpy(target).float(), torch.from_numpy(validation_target).float()
     random = torch.Generator().manual_seed(seed)
     batch = 256 if len(x) > _FEW else 128
     steps = min(2_000, max(600, 60 * len(x) // batch))
@@ -113,7 +103,7 @@ def fit_mlp(
 
     def error() -> float:
         with torch.no_grad():
-            return float(loss(average.score(held_x), held_t))
+            return float(F.mse_loss(average.score(held_x), held_t))
 
     with one_thread():
         best, best_error, stale = average.copy(), error(), 0
@@ -123,7 +113,7 @@ def fit_mlp(
                 group["lr"] = _RATE * ramp * 0.5 * (1.0 + math.cos(math.pi * step / steps))
             rows = torch.randint(len(x), (min(batch, len(x)),), generator=random)
             optimizer.zero_grad()
-            loss(network.score(x[rows]), t[rows]).backward()  # type: ignore[no-untyped-call]
+            F.mse_loss(network.score(x[rows]), t[rows]).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             with torch.no_grad():
                 torch._foreach_lerp_(average.parameters, network.parameters, 1.0 - _MOMENTUM)

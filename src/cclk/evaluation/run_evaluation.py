@@ -1,17 +1,29 @@
-"""The evaluation of a run: its encoder and its projection, on the test split."""
+"""The evaluation of a run on the test split: encoder, projection, and baselines of the leakage."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 import cclk
 from cclk._terminal import Console
+from cclk.data.dataset import Split
 from cclk.errors import RunError
-from cclk.evaluation import Accuracy, Evaluation, Samples, evaluate, write_evaluation
-from cclk.evaluation.parts import parts_of
+from cclk.evaluation import Accuracy, Evaluation, Leakage, Samples, evaluate, write_evaluation
+from cclk.evaluation.evaluate import prepare
+from cclk.evaluation.leakage_card import measure_leakage
+from cclk.evaluation.panel import LARGEST_TRAINING_SET
+from cclk.training.network import embed, network_for
 from cclk.training.run_folder import RunFolder
 
-_NAMES = {"colordigits": ("digit", "color"), "colormnist": ("digit", "color")}
+_LABELS = {"colordigits": "digit", "colormnist": "digit"}
+_PIXELS = 32  # larger images are averaged to this size before probes read them
+_BATCH = 1000
 
 
 def label_and_condition(run: RunFolder) -> tuple[str, str]:
@@ -19,16 +31,19 @@ def label_and_condition(run: RunFolder) -> tuple[str, str]:
     columns, data = run.dataset.columns, run.settings.data
     condition = columns[0].name if len(columns) == 1 else "condition" if columns else ""
     label = str(data.dataset_options.get("label", "label"))
-    return _NAMES.get(data.dataset, (label, condition))
+    return _LABELS.get(data.dataset, label), condition
 
 
-def evaluate_run(run: RunFolder, bootstrap: int = 1000, quiet: bool = False) -> Evaluation:
+def evaluate_run(
+    run: RunFolder, bootstrap: int = 1000, quiet: bool = False, baselines: bool = True
+) -> Evaluation:
     """Evaluate the encoder and the projection of a run, and write RUN/evaluation.json.
 
     Args:
         run: A finished run.
         bootstrap: Resamples of the test split for the intervals.
         quiet: Whether to show no progress.
+        baselines: Whether to measure the leakage from the untrained encoder and the inputs too.
     """
     dataset = run.dataset
     labeled = len(dataset.classes) > 1
@@ -47,19 +62,51 @@ def evaluate_run(run: RunFolder, bootstrap: int = 1000, quiet: bool = False) -> 
                 Samples(pair[part], split.y, split.condition)
                 for pair, split in zip(embedded, splits, strict=True)
             )
-            score = evaluate(
-                train,
-                validation,
-                test,
-                dataset.condition_kind,
-                run.settings.seed,
-                bootstrap,
-                leakage=bool(dataset.columns),
-                parts=parts_of(dataset),
-                condition=label_and_condition(run)[1],
-            )
+            score = evaluate(train, validation, test, dataset.columns, run.settings.seed, bootstrap)
             # Without labels there is one class, which is always predicted.
             scores.append(score if labeled else replace(score, accuracy=Accuracy()))
-    evaluation = Evaluation(scores[0], scores[1], cclk.__version__)
+    measured: Mapping[str, Leakage] = {}
+    if baselines and dataset.columns:
+        with console.status(f"probing the untrained encoder and the inputs of {run.name}"):
+            measured = _baselines(run, bootstrap)
+    evaluation = Evaluation(scores[0], scores[1], cclk.__version__, measured)
     write_evaluation(run.folder, evaluation)
     return evaluation
+
+
+def _baselines(run: RunFolder, bootstrap: int) -> dict[str, Leakage]:
+    """Measure the leakage from the network before its training, and from its inputs."""
+    dataset, seed = run.dataset, run.settings.seed
+    train = dataset.train
+    if len(train) > LARGEST_TRAINING_SET:  # inputs may be wide
+        rows = np.random.default_rng((seed, 3)).permutation(len(train))[:LARGEST_TRAINING_SET]
+        train = train.subset(torch.from_numpy(np.sort(rows)))
+    splits = (train, dataset.validation, dataset.test)
+    network = network_for(run.settings, dataset).eval()
+    representations: dict[str, Callable[[Split], Tensor]] = {
+        "untrained": lambda split: embed(network, split)[0],
+        "inputs": _inputs,
+    }
+    measured = {}
+    for name, features in representations.items():
+        fitted, tuned, test = (
+            Samples(features(split), split.y, split.condition) for split in splits
+        )
+        measured[name] = measure_leakage(
+            *prepare(fitted, tuned, test, seed),
+            columns=dataset.columns,
+            seed=seed,
+            bootstrap=bootstrap,
+        )
+    return measured
+
+
+def _inputs(split: Split) -> Tensor:
+    """Return the samples of a split as rows of numbers, (n, d)."""
+    batches = []
+    for start in range(0, max(1, len(split)), _BATCH):
+        x = split.x[torch.arange(start, min(start + _BATCH, len(split)))].float()
+        if x.ndim == 4 and max(x.shape[2:]) > _PIXELS:
+            x = F.adaptive_avg_pool2d(x, _PIXELS)
+        batches.append(x.flatten(1))
+    return torch.cat(batches)

@@ -4,68 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
 
 from cclk._files import replace_text
 from cclk._reading import check_json, read_json, reason
 from cclk.errors import RunError
+from cclk.evaluation.estimate import Estimate, Unit
+from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, aligned
 
 FILE = "evaluation.json"
-PROBES: tuple[Literal["linear", "nonlinear"], ...] = ("linear", "nonlinear")
-Unit = Literal["accuracy", "r2", "mse"]
 Detail = str | int | float | list[float]
-_NAMES: dict[Unit, str] = {"accuracy": "accuracy", "r2": "R²", "mse": "MSE"}
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A score on the test split with its 95 % bootstrap interval; prints as `92.8 %`."""
-
-    value: float
-    low: float
-    high: float
-    unit: Unit = "accuracy"
-
-    def __str__(self) -> str:
-        match self.unit:
-            case "accuracy":
-                return f"{100 * self.value:.1f} %"
-            case "r2":
-                return _two_digits(self.value)
-            case "mse":
-                return three_figures(self.value)
-
-    @property
-    def name(self) -> str:
-        """The name of the unit: "accuracy", "R²" or "MSE"."""
-        return _NAMES[self.unit]
-
-    @property
-    def titled(self) -> str:
-        """The value after the name of its unit, except for accuracies: `R² 0.37`, `92.8 %`."""
-        return str(self) if self.unit == "accuracy" else f"{self.name} {self}"
-
-    def interval(self, separator: str = " to ") -> str:
-        """Return the bounds without their unit."""
-        low, high = (
-            f"{100 * bound:.1f}" if self.unit == "accuracy" else _two_digits(bound)
-            for bound in (self.low, self.high)
-        )
-        return f"{low}{separator}{high}"
-
-    @property
-    def between(self) -> str:
-        """The bounds in a sentence: `91.3 to 94.3 %`."""
-        return self.interval() + (" %" if self.unit == "accuracy" else "")
-
-    def to_json(self) -> dict[str, JsonValue]:
-        return {"value": self.value, "low": self.low, "high": self.high}
+_UNREADABLE = 0.02
+"""R² up to which a column counts as removed: the worst of several probes is above 0 by chance."""
+_REMAINS = {0.1: "removed", 1 / 3: "mostly removed", 2 / 3: "partly removed"}
+"""The largest ratio of the R² of the encoder to that of the untrained encoder -> verdict."""
 
 
 @dataclass(frozen=True)
@@ -77,77 +34,37 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class TwoProbes:
-    """How well one column of the condition is predicted.
-
-    All fields are None if the column is constant in the training or the test split.
-    """
-
-    linear: Estimate | None = None
-    """R² of a number, accuracy of a category."""
-    nonlinear: Estimate | None = None
-    linear_mse: Estimate | None = None
-    """In the units of the column; None for a category."""
-    nonlinear_mse: Estimate | None = None
-    baseline: Estimate | None = None
-    """MSE of predicting the training mean, or accuracy of predicting the most common category."""
-
-    @property
-    def worst(self) -> Estimate | None:
-        """The larger of both probes."""
-        estimates = [estimate for estimate in (self.linear, self.nonlinear) if estimate]
-        return max(estimates, key=lambda estimate: estimate.value, default=None)
-
-    @property
-    def guess(self) -> Estimate | None:
-        """Accuracy of predicting the most common category; None for a number."""
-        return self.baseline if self.baseline and self.baseline.unit == "accuracy" else None
-
-    def to_json(self) -> dict[str, JsonValue]:
-        tree: dict[str, Any] = {}
-        for name, estimate in vars(self).items():
-            if estimate and name == "baseline":
-                tree[f"baseline_{estimate.unit}"] = estimate.to_json()
-            elif estimate:
-                tree.setdefault(name.removesuffix("_mse"), {})[estimate.unit] = estimate.to_json()
-        return tree
-
-
-@dataclass(frozen=True)
 class FeatureScores:
     """Scores of one representation: the encoder's features or their projection."""
 
     accuracy: Accuracy = Accuracy()
-    leakage: Mapping[str, TwoProbes] = field(default_factory=dict)
-    """Column of the condition -> its leakage; empty without a condition."""
+    leakage: Leakage = field(default_factory=Leakage)
+    """The leakage of each column of the condition; empty without a condition."""
     how: Mapping[str, Detail] = field(default_factory=dict)
     """Sizes of the splits, seed, number of resamples, and the selected regularization."""
 
     @property
-    def rows(self) -> list[tuple[str, TwoProbes]]:
+    def rows(self) -> list[tuple[str, ColumnLeakage]]:
         """The leakage as rows of a table, at least one."""
-        return list(self.leakage.items()) or [("", TwoProbes())]
+        return list(self.leakage.columns.items()) or [("", ColumnLeakage())]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """One column is stored as "leakage", without its name; several as "leakages"."""
         accuracy = {name: value.to_json() for name, value in vars(self.accuracy).items() if value}
-        leakages = {name: leakage.to_json() for name, leakage in self.leakage.items()}
-        tree: dict[str, Any] = {"accuracy": accuracy}
-        if len(leakages) == 1:
-            tree["leakage"] = next(iter(leakages.values()))
-        elif leakages:
-            tree |= {"leakage": {}, "leakages": leakages}
-        return tree | {"how": dict(self.how)}
+        panel = {"panel": self.leakage.to_json()} if self.leakage.columns else {}
+        tree: dict[str, Any] = {"accuracy": accuracy, **panel, "how": dict(self.how)}
+        return tree
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a run; printed as a small table."""
+    """The scores of a run; printed as a small table and a sentence on each column."""
 
     encoder: FeatureScores
     projection: FeatureScores | None = None
     version: str = ""
     """Of cclk."""
+    baselines: Mapping[str, Leakage] = field(default_factory=dict)
+    """The leakage from the features of the "untrained" encoder and from the "inputs"."""
 
     @property
     def features(self) -> dict[str, FeatureScores]:
@@ -161,29 +78,78 @@ class Evaluation:
         return self.encoder.accuracy
 
     @property
-    def leakage(self) -> Mapping[str, TwoProbes]:
+    def leakage(self) -> Leakage:
         """Of the encoder."""
         return self.encoder.leakage
 
+    @property
+    def leakages(self) -> dict[str, Leakage]:
+        """The leakage from every representation and baseline, by name."""
+        features = {name: scores.leakage for name, scores in self.features.items()}
+        return features | dict(self.baselines)
+
+    def verdict(self, column: str) -> str:
+        """Return whether training removed a column: "removed", "mostly removed" and so on.
+
+        The leakage from the encoder is compared with that from the untrained encoder. It is ""
+        without that baseline, or if the column is constant.
+
+        Args:
+            column: name of a column of the condition.
+        """
+        untrained = self.baselines.get("untrained", Leakage()).columns.get(column, ColumnLeakage())
+        before, after = untrained.worst, self.leakage[column].worst
+        if before is None or after is None:
+            return ""
+        if before.value <= _UNREADABLE:
+            encoded = after.value > _UNREADABLE
+            return "encoded by training" if encoded else "not in the untrained features either"
+        if after.value <= _UNREADABLE:
+            return "removed"
+        share = after.value / before.value
+        return next((name for most, name in _REMAINS.items() if share <= most), "not removed")
+
+    @property
+    def remaining(self) -> list[str]:
+        """The columns that training removed in part or not at all."""
+        kept = ("partly removed", "not removed", "encoded by training")
+        return [column for column in self.leakage if self.verdict(column) in kept]
+
+    def sentences(self) -> list[str]:
+        """Return a sentence on each column that varies: the worst probe, baselines, verdict."""
+        sentences = []
+        for name, column in self.leakage.columns.items():
+            if column.worst is None:
+                continue
+            others = {title: each.columns.get(name) for title, each in self.baselines.items()}
+            values = [
+                f"{title} {each.worst}" for title, each in others.items() if each and each.worst
+            ]
+            beside = f" ({', '.join(values)})" if values else ""
+            verdict = self.verdict(name)
+            sentences.append(
+                f"{name}: the worst of {len(column.scores)} probes reads {column.worst.titled}"
+                f"{beside}{verdict and f': {verdict}'}"
+            )
+        return sentences
+
     def __str__(self) -> str:
-        rows = [["features", "linear", "kNN", "leakage of", *PROBES]]
+        rows = [["features", "linear", "kNN", "leakage of", "linear", "worst", "probe"]]
         for name, scores in self.features.items():
             start = [name, str(scores.accuracy.linear or "-"), str(scores.accuracy.knn or "-")]
             for column, leakage in scores.rows:
-                probes = (leakage.linear, leakage.nonlinear)
+                probes = (leakage.linear, leakage.worst)
                 cells = (estimate.titled if estimate else "-" for estimate in probes)
-                rows.append([*start, column or "-", *cells])
+                rows.append([*start, column or "-", *cells, leakage.worst_probe or "-"])
                 start = ["", "", ""]
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        return "\n".join([aligned(rows), *self.sentences()])
 
     def to_json(self) -> dict[str, JsonValue]:
         tree: dict[str, JsonValue] = {
             name: scores.to_json() for name, scores in self.features.items()
         }
+        if self.baselines:
+            tree["baselines"] = {name: each.to_json() for name, each in self.baselines.items()}
         return tree | ({"version": self.version} if self.version else {})
 
     @classmethod
@@ -192,7 +158,7 @@ class Evaluation:
 
         Args:
             tree: the parsed JSON.
-            condition: name of a single condition column, which the file does not contain; ""
+            condition: name of a single condition column, which old files do not contain; ""
                 without a condition.
 
         Raises:
@@ -200,46 +166,45 @@ class Evaluation:
         """
         file = check_json(_FORMAT, tree)
         projection = file.projection.scores(condition) if file.projection else None
-        return cls(file.encoder.scores(condition), projection, file.version)
+        return cls(file.encoder.scores(condition), projection, file.version, file.baselines)
 
 
 @dataclass(frozen=True)
-class _LeakageFile:
-    """A leakage in the file, where units are keys."""
+class _TwoProbesFile:
+    """The leakage of a column in files of earlier versions: two probes, where units are keys."""
 
     linear: dict[Unit, Estimate] = field(default_factory=dict)
     nonlinear: dict[Unit, Estimate] = field(default_factory=dict)
-    baseline_mse: Estimate | None = None
     baseline_accuracy: Estimate | None = None
 
-    def leakage(self) -> TwoProbes:
-        fields = {
-            f"{probe}_mse" if unit == "mse" else probe: replace(estimate, unit=unit)
-            for probe, estimates in (("linear", self.linear), ("nonlinear", self.nonlinear))
-            for unit, estimate in estimates.items()
-        }
-        if self.baseline_mse:
-            fields["baseline"] = replace(self.baseline_mse, unit="mse")
-        return TwoProbes(**({"baseline": self.baseline_accuracy} | fields))
+    def leakage(self) -> ColumnLeakage:
+        probes = {"linear": self.linear, "network": self.nonlinear}
+        return ColumnLeakage(
+            {name: each["r2"] for name, each in probes.items() if "r2" in each},
+            {name: each["accuracy"] for name, each in probes.items() if "accuracy" in each},
+            self.baseline_accuracy,
+        )
 
 
 @dataclass(frozen=True)
 class _ScoresFile:
     accuracy: Accuracy
-    leakage: _LeakageFile | None = None
-    leakages: dict[str, _LeakageFile] = field(default_factory=dict)
+    panel: Leakage | None = None
+    leakage: _TwoProbesFile | None = None
+    leakages: dict[str, _TwoProbesFile] = field(default_factory=dict)
     how: dict[str, Detail] = field(default_factory=dict)
 
     def scores(self, condition: str) -> FeatureScores:
         single = {condition: self.leakage} if condition and self.leakage else {}
-        leakages = {name: file.leakage() for name, file in (self.leakages or single).items()}
-        return FeatureScores(self.accuracy, leakages, self.how)
+        columns = {name: file.leakage() for name, file in (self.leakages or single).items()}
+        return FeatureScores(self.accuracy, self.panel or Leakage(columns), self.how)
 
 
 @dataclass(frozen=True)
 class _EvaluationFile:
     encoder: _ScoresFile
     projection: _ScoresFile | None = None
+    baselines: dict[str, Leakage] = field(default_factory=dict)
     version: str = ""
 
 
@@ -284,17 +249,3 @@ def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | Non
             f"{path} is not a valid evaluation ({reason(error)}): delete it and evaluate the run"
             " again"
         ) from None
-
-
-def three_figures(value: float) -> str:
-    """Format a number in its own units.
-
-    >>> three_figures(5430.2), three_figures(48.83), three_figures(0.01234)
-    ('5,430', '48.8', '0.0123')
-    """
-    return "0" if value == 0 else f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
-
-
-def _two_digits(value: float) -> str:
-    """Format a number with two digits, never "-0.00"."""
-    return f"{round(value, 2) + 0.0:.2f}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cclk.evaluation.scores import Estimate, Evaluation, TwoProbes
+from cclk.evaluation.estimate import Estimate
+from cclk.evaluation.leakage_card import ColumnLeakage
+from cclk.evaluation.scores import Evaluation
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def evaluation_table(evaluations: Mapping[str, Evaluation], *, label: str = "label") -> Table:
-    """Return a table of accuracies and leakage with 95 % intervals.
+    """Return a table of accuracies and leakage, by the linear and the worst probe, with intervals.
 
     Args:
         evaluations: name of a run -> its evaluation.
@@ -27,7 +29,7 @@ def evaluation_table(evaluations: Mapping[str, Evaluation], *, label: str = "lab
         column
         for evaluation in evaluations.values()
         for scores in evaluation.features.values()
-        for column in scores.leakage
+        for column in scores.leakage.columns
     }
     of = "each condition" if len(columns) > 1 else f"the {next(iter(columns), '')}"
     title = f"Accuracy on the {label}" + (f" and leakage of {of}" if columns else "")
@@ -45,17 +47,18 @@ def evaluation_table(evaluations: Mapping[str, Evaluation], *, label: str = "lab
     table.add_column(Text(f"{label}\nkNN"), justify="right")
     if columns:
         table.add_column("leakage\nof", overflow="fold")
-        for heading in ("\nlinear", "\nnonlinear", "versus\nbaseline"):
+        for heading in ("\nlinear", "\nworst"):
             # A truncated interval could be mistaken for another.
             table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("worst\nprobe")
 
     for run, evaluation in evaluations.items():
         for number, (name, scores) in enumerate(evaluation.features.items()):
             accuracy = [_estimate(scores.accuracy.linear), _estimate(scores.accuracy.knn)]
             start = [Text.assemble(("" if number else f"{run}\n", "bold"), name), *accuracy]
             for column, leakage in scores.rows:
-                probes = [_estimate(leakage.linear), _estimate(leakage.nonlinear)]
-                cells = [Text(column or "-"), *probes, _baseline(leakage)]
+                probes = [_estimate(leakage.linear), _estimate(leakage.worst)]
+                cells = [Text(column or "-"), *probes, _probe(leakage)]
                 table.add_row(*start, *(cells if columns else ()))
                 start = [Text(), Text(), Text()]
         table.add_section()
@@ -66,12 +69,11 @@ def _estimate(estimate: Estimate | None) -> Text:
     return _cell(estimate.titled, estimate.interval("…")) if estimate else _cell()
 
 
-def _baseline(leakage: TwoProbes) -> Text:
-    if leakage.guess:
-        return _cell(str(leakage.guess), "majority")
-    if leakage.linear_mse and leakage.baseline:
-        return _cell(leakage.linear_mse.titled, f"mean {leakage.baseline}")
-    return _cell()
+def _probe(leakage: ColumnLeakage) -> Text:
+    """The worst probe; below it, its accuracy for a category and that of the majority."""
+    accuracy = leakage.accuracy.get(leakage.worst_probe)
+    note = f"{accuracy} (majority {leakage.majority})" if accuracy and leakage.majority else ""
+    return _cell(leakage.worst_probe, note)
 
 
 def _cell(value: str = "", note: str = "") -> Text:

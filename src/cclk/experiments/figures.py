@@ -12,7 +12,7 @@ from typing import Any
 from cclk._extras import needed_for
 from cclk._files import make_parent, replace_file
 from cclk.evaluation import pareto_optimal
-from cclk.experiments.measure import TITLES
+from cclk.experiments.measure import TITLES, Measure, leakage_of
 from cclk.experiments.results import CellResult, ExperimentResult
 
 # Distinguishable for the color-blind (Okabe and Ito).
@@ -37,10 +37,10 @@ def draw(result: ExperimentResult, folder: Path) -> list[Path]:
     if result.figure:
         panels = result.figure.panels
         return [_save(path, (10.5, 3.0), partial(_weights, panels=panels), len(panels))]
-    leakage = "nonlinear_r2" in result.measures
+    leakage = leakage_of(result.measures)
     if leakage and len(result.columns) > _MANY:
         studies = [replace(cell, row=cell.column) for cell in result.cells if cell.runs]
-        plot = partial(tradeoff, cells=studies, title=result.title, line="")
+        plot = partial(tradeoff, cells=studies, title=result.title, measure=leakage, line="")
         return [_save(path, (7.0, 4.4), plot)]
     plots: list[Callable[[Any], None]] = []
     for column, planned in result.columns.items():
@@ -50,7 +50,7 @@ def draw(result: ExperimentResult, folder: Path) -> list[Path]:
         elif any(run.curve for cell in cells for run in cell.runs):
             plots.append(partial(_progress, cells=cells, title=column))
         elif cells and leakage:
-            plots.append(partial(tradeoff, cells=cells, title=column))
+            plots.append(partial(tradeoff, cells=cells, title=column, measure=leakage))
     if len(plots) == 1:
         return [_save(path, (5.6, 3.8), plots[0])]
     return [
@@ -59,11 +59,17 @@ def draw(result: ExperimentResult, folder: Path) -> list[Path]:
     ]
 
 
-def tradeoff(axes: Any, cells: Sequence[CellResult], title: str, line: str = "-") -> None:
-    """Plot accuracy against nonlinear R^2; each row is a line, Pareto-optimal points are ringed."""
+def tradeoff(
+    axes: Any,
+    cells: Sequence[CellResult],
+    title: str,
+    measure: Measure = "nonlinear_r2",
+    line: str = "-",
+) -> None:
+    """Plot accuracy against leakage; each row is a line, Pareto-optimal points are ringed."""
     points: dict[tuple[str, int], tuple[float, float]] = {}
     for number, (row, row_cells) in enumerate(_by_row(cells)):
-        leakage = [statistics.mean(cell.values("nonlinear_r2")) for cell in row_cells]
+        leakage = [statistics.mean(cell.values(measure)) for cell in row_cells]
         accuracy = [statistics.mean(cell.values("accuracy")) for cell in row_cells]
         style = {"color": _color(number), "markersize": 5, "linewidth": 1, "alpha": 0.9}
         marker = "osD"[number // len(_COLORS) % 3]
@@ -76,7 +82,7 @@ def tradeoff(axes: Any, cells: Sequence[CellResult], title: str, line: str = "-"
     best = zip(*(points[key] for key in pareto_optimal(points)), strict=True)
     ring = {"markersize": 10, "fillstyle": "none", "color": "black"}
     axes.plot(*best, "o", label="Pareto-optimal", **ring)
-    x_title = f"{TITLES['nonlinear_r2']} (lower is better)"
+    x_title = f"{TITLES[measure]} (lower is better)"
     axes.set(xlabel=x_title, ylabel=TITLES["accuracy"], title=title)
     axes.legend(fontsize=7)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import torch
@@ -10,31 +10,23 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import DataError
-from cclk.evaluation import Accuracy, Estimate, Samples, TwoProbes, evaluate
-from cclk.evaluation.parts import parts_of
+from cclk.evaluation import Samples, evaluate, two_probes
 
 Measure = Literal[
-    "accuracy", "knn", "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse"
-]
-MEASURES: dict[Measure, Callable[[Accuracy, TwoProbes], Estimate | None]] = {
-    "accuracy": lambda accuracy, _: accuracy.linear,
-    "knn": lambda accuracy, _: accuracy.knn,
-    "linear_r2": lambda _, leakage: leakage.linear,
-    "nonlinear_r2": lambda _, leakage: leakage.nonlinear,
-    "linear_mse": lambda _, leakage: leakage.linear_mse,
-    "nonlinear_mse": lambda _, leakage: leakage.nonlinear_mse,
-    "baseline_mse": lambda _, leakage: leakage.baseline,
-}
+    "accuracy", "knn", "worst_r2",
+    "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse",
+]  # fmt: skip
 TITLES: dict[Measure, str] = {
     "accuracy": "accuracy, %",
     "knn": "kNN accuracy, %",
+    "worst_r2": "condition R², worst probe",
     "linear_r2": "condition R², linear",
     "nonlinear_r2": "condition R², nonlinear",
     "linear_mse": "condition MSE, linear",
     "nonlinear_mse": "condition MSE, nonlinear",
     "baseline_mse": "MSE of the mean",
 }
-LOWER_IS_BETTER: frozenset[Measure] = frozenset({"linear_r2", "nonlinear_r2"})
+LOWER_IS_BETTER: frozenset[Measure] = frozenset({"worst_r2", "linear_r2", "nonlinear_r2"})
 Embed = Callable[[Split], tuple[Tensor, Tensor]]
 SplitName = Literal["test", "validation"]
 
@@ -48,7 +40,8 @@ def measure(
         dataset: its test split is not used if `split` is "validation"; the regularization of the
             probes is then selected on a part of the training split.
         embed: returns features and projection of a split.
-        measures: what to measure.
+        measures: what to measure. "worst_r2" is the leakage that `cclk.leakage` measures; all other
+            measures of the condition are those of `cclk.evaluation.two_probes`.
         split: where to measure.
         seed: seed of the probes.
     """
@@ -58,26 +51,23 @@ def measure(
     samples = [
         Samples(embed(part)[0], part.y, part.condition) for part in (dataset.train, held, target)
     ]
-    scores = evaluate(
-        samples[0],
-        samples[1],
-        samples[2],
-        dataset.condition_kind,
-        seed,
-        bootstrap=1,
-        leakage=any(map(_is_leakage, measures)),
-        parts=parts_of(dataset),
-    )
-    leakage = next(iter(scores.leakage.values()), TwoProbes())
-    values: dict[Measure, float] = {}
+    train, validation, test = samples
+    columns = dataset.columns if "worst_r2" in measures else ()
+    scores = evaluate(train, validation, test, columns, seed, bootstrap=1)
+    estimates = {
+        "accuracy": scores.accuracy.linear,
+        "knn": scores.accuracy.knn,
+        "worst_r2": scores.leakage.worst,
+    }
+    values = {name: estimate.value for name, estimate in estimates.items() if estimate}
+    if any(name not in estimates for name in measures):
+        values |= two_probes(train, validation, test, seed)
     for name in measures:
-        estimate = MEASURES[name](scores.accuracy, leakage)
-        if estimate is None:
+        if name not in values:
             raise DataError(
                 f"{name} cannot be measured on {dataset.name}: its condition is constant"
             )
-        values[name] = estimate.value
-    return values
+    return {name: values[name] for name in measures}
 
 
 def check(dataset: Dataset, measures: Sequence[Measure], split: SplitName) -> None:
@@ -92,6 +82,9 @@ def check(dataset: Dataset, measures: Sequence[Measure], split: SplitName) -> No
         return
     if not dataset.columns:
         raise DataError(f"{leakage} cannot be measured on {dataset.name}: it has no condition")
+    leakage = next((name for name in measures if _is_leakage(name) and name != "worst_r2"), None)
+    if leakage is None:
+        return
     if dataset.condition_kind == "mixed":
         raise DataError(
             f"{dataset.name} has {len(dataset.columns)} condition columns, and leakage is measured"
@@ -106,3 +99,10 @@ def check(dataset: Dataset, measures: Sequence[Measure], split: SplitName) -> No
 
 def _is_leakage(measure: Measure) -> bool:
     return measure not in ("accuracy", "knn")
+
+
+def leakage_of(measures: Iterable[Measure]) -> Measure | None:
+    """Return the measure that accuracy is traded for: the worst probe, or else the network."""
+    known = set(measures)
+    preferred: tuple[Measure, ...] = ("worst_r2", "nonlinear_r2")
+    return next((name for name in preferred if name in known), None)

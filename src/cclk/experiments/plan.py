@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from cclk.experiments.measure import Measure, SplitName
+from cclk.experiments.measure import Measure, SplitName, leakage_of
 
 Size = Literal["paper", "cpu", "smoke"]
 SIZES: tuple[Size, ...] = get_args(Size)
@@ -104,5 +104,6 @@ class Experiment:
 
 
 def score(measures: Mapping[Measure, float]) -> float:
-    """The selection criterion: accuracy, minus nonlinear R^2 where that is measured."""
-    return measures["accuracy"] - max(0.0, measures.get("nonlinear_r2", 0.0))
+    """The selection criterion: accuracy, minus the R^2 of the leakage where that is measured."""
+    leakage = leakage_of(measures)
+    return measures["accuracy"] - (max(0.0, measures[leakage]) if leakage else 0.0)

@@ -14,13 +14,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cclk.evaluation.scores import PROBES, Estimate
+from cclk.evaluation import Estimate
 from cclk.report.groups import Group, data_of, enumerated, group_by_settings
 from cclk.report.view import RunView
 
 BASELINE = "infonce"
 _MARGIN = 0.01  # one percentage point of accuracy, or 0.01 of R²
 Verdict = Literal["higher", "lower", "same", "unclear"]
+Score = Literal["linear", "worst", "majority"]
 
 
 @dataclass(frozen=True)
@@ -88,34 +89,38 @@ def summarize(runs: Sequence[RunView]) -> list[str]:
 
 
 def _evaluated(run: RunView) -> bool:
-    leakages = run.scores.leakage.values()
-    return bool(run.scores.accuracy.linear or any(leakage.linear for leakage in leakages))
+    leakages = run.scores.leakage.columns.values()
+    return bool(run.scores.accuracy.linear or any(leakage.worst for leakage in leakages))
 
 
 def _alone(group: Group) -> str:
     clauses = []
     if accuracy := _accuracy(group):
         clauses.append(
-            f"predict the {group.runs[0].label} with {accuracy} accuracy (95 % interval"
-            f" {accuracy.between})"
+            f"predict the {group.runs[0].label} with {accuracy} accuracy (linear probe; 95 %"
+            f" interval {accuracy.between})"
         )
-    guesses = _leakages(group, "guess")
-    for column, leakage in _leakages(group, "linear").items():
-        if column in guesses:
+    majorities = _leakages(group, "majority")
+    for column, leakage in _leakages(group, "worst").items():
+        worst = f"worst of {len(group.runs[0].scores.leakage[column].scores)} probes"
+        verdicts = {run.evaluation.verdict(column) for run in group.runs if run.evaluation}
+        note = f"; {verdicts.pop()}" if len(verdicts) == 1 and "" not in verdicts else ""
+        if leakage.unit == "accuracy":
             clauses.append(
-                f"predict the {column} with {leakage} accuracy (always predicting the most common"
-                f" one: {guesses[column]})"
+                f"predict the {column} with {leakage} accuracy ({worst}; always predicting the most"
+                f" common one: {majorities.get(column, '-')})"
             )
         elif leakage.low > 0:
-            clauses.append(f"explain {100 * leakage.value:.0f} % of the variance of the {column}")
+            share = f"{100 * leakage.value:.0f} % of the variance of the {column}"
+            clauses.append(f"explain {share} ({worst}{note})")
         else:
             clauses.append(
-                f"do not clearly explain any of the variance of the {column} (R² {leakage}, 95 %"
-                f" interval {leakage.between})"
+                f"do not clearly explain any of the variance of the {column} ({worst}: R²"
+                f" {leakage}, 95 % interval {leakage.between}{note})"
             )
     if not clauses:
         return f"The evaluations of {_title(group)} have no measure in common."
-    return f"With a linear probe, the features of {_title(group)} {enumerated(clauses)}."
+    return f"The features of {_title(group)} {enumerated(clauses)}."
 
 
 def _compared(before: Group, after: Group) -> str:
@@ -130,12 +135,10 @@ def _compared(before: Group, after: Group) -> str:
                 unclear.append(f"in {noun} ({change})")
             case direction:
                 clear.append(f"has {direction} {noun} ({change})")
-    columns = list(_leakages(after, "linear"))
-    # For several columns only the nonlinear probe, which predicts best; the table has both.
-    probes = PROBES if len(columns) == 1 else PROBES[1:]
-    changes = {
-        probe: _changes(_leakages(before, probe), _leakages(after, probe)) for probe in probes
-    }
+    columns = list(_leakages(after, "worst"))
+    # For several columns only the worst probe; the table has all of them.
+    probes: tuple[Score, ...] = ("linear", "worst") if len(columns) == 1 else ("worst",)
+    changes = {probe: _changes(before, after, probe) for probe in probes}
     for column in columns:
         by_verdict: dict[Verdict, list[str]] = {}
         for probe in probes:
@@ -160,12 +163,20 @@ def _compared(before: Group, after: Group) -> str:
     return f"Compared with {_title(before)}, {_title(after)} {enumerated(clear)}."
 
 
-def _changes(old: dict[str, Estimate], new: dict[str, Estimate]) -> dict[str, _Change]:
+def _changes(before: Group, after: Group, score: Score) -> dict[str, _Change]:
+    """The worst of a panel is not compared with the worst of other probes."""
+    old, new = _leakages(before, score), _leakages(after, score)
     return {
         column: _Change(old[column], new[column])
         for column in new
-        if column in old and old[column].unit == new[column].unit
+        if column in old
+        and old[column].unit == new[column].unit
+        and (score == "linear" or _probes(before, column) == _probes(after, column))
     }
+
+
+def _probes(group: Group, column: str) -> set[frozenset[str]]:
+    return {frozenset(run.scores.leakage[column].scores) for run in group.runs}
 
 
 def _title(group: Group) -> str:
@@ -188,11 +199,12 @@ def _accuracy(group: Group) -> Estimate | None:
     return _mean([run.scores.accuracy.linear for run in group.runs])
 
 
-def _leakages(group: Group, name: Literal["linear", "nonlinear", "guess"]) -> dict[str, Estimate]:
-    """Return the mean of an attribute of each column's `TwoProbes`, if all of the runs have it."""
+def _leakages(group: Group, score: Score) -> dict[str, Estimate]:
+    """Return the mean of a score of each column, if all of the runs have it."""
+    columns = [run.scores.leakage.columns for run in group.runs]
     means = {
-        column: _mean([getattr(run.scores.leakage.get(column), name, None) for run in group.runs])
-        for column in group.runs[0].scores.leakage
+        column: _mean([getattr(each.get(column), score, None) for each in columns])
+        for column in columns[0]
     }
     return {column: mean for column, mean in means.items() if mean}
 

@@ -1,11 +1,11 @@
-"""The two tables of the report as HTML: settings, and scores with their intervals."""
+"""The tables of the report as HTML: settings, scores with intervals, and every probe."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-from cclk.evaluation.scores import PROBES, Estimate, TwoProbes
+from cclk.evaluation import ColumnLeakage, Estimate, Evaluation
 from cclk.report.groups import flat_settings
 from cclk.report.plots import run_color
 from cclk.report.view import RunView
@@ -58,7 +58,7 @@ def comparison_table(runs: Sequence[RunView]) -> str:
         of = "" if several else f" of the {escape(next(iter(conditions)))}"
         top = '<th rowspan="2">condition</th>' if several else ""
         top += f'<th colspan="2">leakage{of}</th><th rowspan="2">versus<br>baseline</th>'
-        bottom = "".join(f"<th>{probe}</th>" for probe in PROBES)
+        bottom = "<th>linear</th><th>worst probe</th>"
     head = (
         '<tr><th rowspan="2">run</th><th rowspan="2">features</th>'
         f'<th colspan="2">{label} accuracy</th>{top}</tr>'
@@ -77,9 +77,11 @@ def comparison_table(runs: Sequence[RunView]) -> str:
             start += _cell(f"{label}, kNN", scores.accuracy.knn, high)
             for column, leakage in scores.rows:
                 cells = [f"<td>{escape(column)}</td>"] if several else []
-                for probe in PROBES:
-                    cells.append(_cell(f"{escape(column)}, {probe}", getattr(leakage, probe)))
-                cells.append(_baseline(leakage))
+                name = escape(column)
+                cells.append(_cell(f"{name}, linear", leakage.linear))
+                probe = f", {escape(leakage.worst_probe)}"
+                cells.append(_cell(f"{name}, worst", leakage.worst, note=probe))
+                cells.append(_baselines(run.evaluation, representation, column))
                 lines.append(f"<tr>{start}{''.join(cells) if conditions else ''}</tr>")
                 start = ""
         empty = (
@@ -90,7 +92,37 @@ def comparison_table(runs: Sequence[RunView]) -> str:
     return f'<div class="scroll">{table}</div>'
 
 
-def _cell(heading: str, estimate: Estimate | None, rows: int = 1) -> str:
+def probe_tables(runs: Sequence[RunView]) -> str:
+    """The leakage by every probe from every representation and baseline, a table for each run."""
+    tables = []
+    for number, run in enumerate(runs):
+        leakages = run.evaluation.leakages if run.evaluation else {}
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in leakages)
+        rows = []
+        for column in run.scores.leakage:
+            columns = [each.columns.get(column, ColumnLeakage()) for each in leakages.values()]
+            for probe in dict.fromkeys(probe for each in columns for probe in each.scores):
+                cells = "".join(_probe_cell(each, probe) for each in columns)
+                title = f"{escape(column)}, {escape(probe)}"
+                rows.append(f'<tr><th scope="row">{title}</th>{cells}</tr>')
+        if rows:
+            tables.append(
+                f"<details><summary>{chip(number)}{escape(run.name)}: every probe</summary>"
+                f'<div class="scroll"><table class="settings"><thead><tr><th></th>{head}</tr>'
+                f"</thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+            )
+    return "".join(tables)
+
+
+def _probe_cell(leakage: ColumnLeakage, probe: str) -> str:
+    estimate = leakage.scores.get(probe)
+    if estimate is None:
+        return '<td class="empty">-</td>'
+    shown = f"<strong>{estimate}</strong>" if probe == leakage.worst_probe else str(estimate)
+    return f"<td>{shown} <small>{estimate.between}</small></td>"
+
+
+def _cell(heading: str, estimate: Estimate | None, rows: int = 1, note: str = "") -> str:
     """Return an estimate; narrow pages show its heading in the cell."""
     start = f'rowspan="{rows}" data-heading="{heading}">'
     if estimate is None:
@@ -100,15 +132,21 @@ def _cell(heading: str, estimate: Estimate | None, rows: int = 1) -> str:
     return (
         f"<td {start}<strong>{estimate.titled}</strong>"
         f'<span class="track"><i style="left:{low:.1f}%;width:{high - low:.1f}%"></i>'
-        f'<b style="left:{value:.1f}%"></b></span><small>{estimate.between}</small></td>'
+        f'<b style="left:{value:.1f}%"></b></span><small>{estimate.between}{note}</small></td>'
     )
 
 
-def _baseline(leakage: TwoProbes) -> str:
-    shown = "-"
-    if leakage.guess:
-        shown = f"{leakage.guess}<br><small>predicting the most common</small>"
-    elif leakage.linear_mse and leakage.baseline:
-        note = f"predicting the mean: {leakage.baseline}"
-        shown = f"{leakage.linear_mse.titled}<br><small>{note}</small>"
+def _baselines(evaluation: Evaluation | None, representation: str, column: str) -> str:
+    """The worst probe of the untrained encoder and the inputs; for a category, accuracies."""
+    lines = []
+    if evaluation:
+        leakage = evaluation.features[representation].leakage.columns.get(column, ColumnLeakage())
+        if representation == "encoder":
+            for name, each in evaluation.baselines.items():
+                worst = each.columns.get(column, ColumnLeakage()).worst
+                lines += [f"{escape(name)} {worst}"] if worst else []
+        if leakage.majority:
+            accuracy = leakage.accuracy.get(leakage.worst_probe, "-")
+            lines += [f"accuracy {accuracy}", f"predicting the most common {leakage.majority}"]
+    shown = "<br>".join(f"<small>{line}</small>" for line in lines) or "-"
     return f'<td data-heading="versus baseline">{shown}</td>'

@@ -16,7 +16,7 @@ from cclk.errors import CclkError
 from cclk.report import plots
 from cclk.report.groups import differences
 from cclk.report.headline import summarize
-from cclk.report.html_tables import chip, comparison_table, settings_table
+from cclk.report.html_tables import chip, comparison_table, probe_tables, settings_table
 from cclk.report.sample_images import SHOWN, triples
 from cclk.report.view import RunView
 
@@ -30,8 +30,9 @@ _INTERVALS = (
     " samples and over seeds if there are several, excludes 0."
 )
 _LEAKAGE = (
-    " The leakage of a number is R²: 0 if a probe is not better than predicting the mean, 1 if it"
-    " predicts the condition exactly. The leakage of a category is the accuracy of predicting it."
+    " Leakage is R², by the linear and by the worst of several probes: 0 if a probe is not better"
+    " than predicting the mean, 1 if it predicts the condition exactly. Compare it with that of the"
+    " untrained encoder and of the inputs."
 )
 _EMBEDDING = "Test samples on the two directions of largest variance of the encoder's features."
 _WEIGHTS = (
@@ -59,9 +60,10 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
     conditional = any(run.condition for run in runs)
     data = dict.fromkeys(run.data.removesuffix(".") + "." for run in runs if run.data)
     mixes = " If the condition has been removed, its colors mix." if conditional else ""
+    evaluated = comparison_table(runs) + probe_tables(runs)
     sections = [
         _section("Settings", " ".join(data), settings_table(runs)),
-        _section("Evaluation", _INTERVALS + _LEAKAGE * conditional, comparison_table(runs)),
+        _section("Evaluation", _INTERVALS + _LEAKAGE * conditional, evaluated),
         _section("Accuracy against leakage", "", page.tradeoffs(runs)) if conditional else "",
         _section("Training", "", page.curves(runs)),
         _section("Embedding", _EMBEDDING + mixes, page.embeddings(runs)),

@@ -66,17 +66,18 @@ class _Point(NamedTuple):
 
 def tradeoffs(runs: Sequence[RunView]) -> dict[str, Figure]:
     """Title -> accuracy against the leakage of one column, for each column and dataset."""
-    planes: dict[tuple[Hashable, str, str], list[_Point]] = {}
+    planes: dict[tuple[Hashable, str, str, int], list[_Point]] = {}
     for number, run in enumerate(runs):
         accuracy = run.scores.accuracy.linear
-        for column, leakage in run.scores.leakage.items():
-            if accuracy and leakage.linear:
-                guess = leakage.guess.value if leakage.guess else 0.0
-                key = data_of(run), column, leakage.linear.unit
-                point = _Point(number, leakage.linear, accuracy, guess)
+        for column, leakage in run.scores.leakage.columns.items():
+            if accuracy and (worst := leakage.worst):
+                majority = leakage.majority if worst.unit == "accuracy" else None
+                # The worst of a panel is not compared with the worst of fewer probes.
+                key = data_of(run), column, worst.unit, len(leakage.scores)
+                point = _Point(number, worst, accuracy, majority.value if majority else 0.0)
                 planes.setdefault(key, []).append(point)
     figures: dict[str, Figure] = {}
-    for (_, column, unit), points in planes.items():
+    for (_, column, unit, _), points in planes.items():
         # Columns with the same name in different data are identified by their runs.
         names = enumerated([runs[point.run].name for point in points])
         title = column if column not in figures else f"{column} ({names})"
@@ -112,8 +113,8 @@ def _tradeoff(runs: Sequence[RunView], column: str, unit: str, points: Sequence[
         "hovertemplate": "perfect accuracy, no leakage<extra></extra>",
         "showlegend": False,
     }
-    kind = "linear R²" if unit == "r2" else "linear accuracy"
-    x_title = f"leakage of the {_plain(column)} ({kind})"
+    kind = "R²" if unit == "r2" else "accuracy"
+    x_title = f"leakage of the {_plain(column)} ({kind} of the worst probe)"
     y_title = f"{_plain(runs[points[0].run].label)} accuracy (%)"
     top = 100 + (100 - bottom) * 0.06
     layout = {
