@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from cclk.evaluation import Accuracy, Estimate, FeatureScores, TwoProbes
-from cclk.evaluation.scores import Unit
+from cclk.evaluation import Accuracy, ColumnLeakage, Estimate, FeatureScores, Leakage
+from cclk.evaluation.estimate import Unit
 
 
 def estimate(value: float, width: float = 0.01, unit: Unit = "accuracy") -> Estimate:
     return Estimate(value, value - width, value + width, unit)
 
 
-def number(linear: float, network: float, mean: float = 5000, width: float = 0.01) -> TwoProbes:
-    """The leakage of a number whose variance is `mean`."""
-    return TwoProbes(
-        estimate(linear, width, "r2"),
-        estimate(network, width, "r2"),
-        estimate(mean * (1 - linear), 60, "mse"),
-        estimate(mean * (1 - network), 60, "mse"),
-        estimate(mean, 90, "mse"),
+def number(linear: float, network: float, width: float = 0.01) -> ColumnLeakage:
+    """The leakage of a number."""
+    return ColumnLeakage(
+        {"linear": estimate(linear, width, "r2"), "network": estimate(network, width, "r2")}
     )
 
 
-def category(linear: float, network: float, width: float = 0.01) -> TwoProbes:
-    """The leakage of one of ten categories."""
-    return TwoProbes(estimate(linear, width), estimate(network, width), baseline=estimate(0.1))
+def category(linear: float, network: float, width: float = 0.01) -> ColumnLeakage:
+    """The leakage of one of ten categories, as evaluations of earlier versions contain it."""
+    accuracy = {"linear": estimate(linear, width), "network": estimate(network, width)}
+    return ColumnLeakage({}, accuracy, estimate(0.1))
+
+
+def panel(*values: float) -> ColumnLeakage:
+    """The leakage of a category whose probes have these R²; the accuracies are 0.5 higher."""
+    names = ("linear", "squares", "bins", "neighbors")[: len(values)]
+    return ColumnLeakage(
+        {name: estimate(value) for name, value in zip(names, values, strict=True)},
+        {name: estimate(value + 0.5) for name, value in zip(names, values, strict=True)},
+        estimate(0.5),
+    )
 
 
 def scores(
-    accuracy: float, knn: float | None = None, width: float = 0.01, **leakage: TwoProbes
+    accuracy: float, knn: float | None = None, width: float = 0.01, **leakage: ColumnLeakage
 ) -> FeatureScores:
     """Scores with the leakage of each column, by its name."""
     return FeatureScores(
         Accuracy(estimate(accuracy, width), estimate(accuracy if knn is None else knn, width)),
-        leakage,
+        Leakage(leakage),
     )

@@ -68,7 +68,7 @@ def test_json_round_trip(measured: Leakage) -> None:
     text = json.dumps(measured.to_json(), allow_nan=False)
     assert Leakage.from_json(json.loads(text)) == measured
     tree = measured.to_json()
-    del tree["sizes"]
+    tree["sizes"] = {"train": "many"}
     with pytest.raises(CclkError, match="sizes"):
         Leakage.from_json(tree)
 

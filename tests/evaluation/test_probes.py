@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from cclk.evaluation.nonlinear import Task, fit_mlp
+from cclk.evaluation.nonlinear import fit_mlp
 from cclk.evaluation.probes import (
     FeatureScaler,
     LinearProbe,
@@ -212,25 +212,16 @@ def test_network_reads_what_a_linear_probe_cannot() -> None:
     mean, spread = target[0].mean(), target[0].std()
     t, held_t, test_t = ((part - mean) / spread for part in target)
     linear = fit_ridge(x, t, held, held_t)
-    network = fit_mlp(x, t, held, held_t, linear, "regression", 0)
+    network = fit_mlp(x, t, held, held_t, linear, 0)
     assert abs(r2(linear(test), test_t)) < 0.1
     assert r2(network(test), test_t) > 0.95
-
-
-def test_network_classifies_what_a_linear_probe_cannot() -> None:
-    x, held, test = normal(2000, 10, 0), normal(300, 10, 1), normal(500, 10, 2)
-    y, held_y, test_y = ((part[:, 0] * part[:, 1] > 0).astype(np.int64) for part in (x, held, test))
-    linear = fit_classifier(x, y, 2, held, held_y)
-    network = fit_mlp(x, y, held, held_y, linear, "classification", 0)
-    assert (linear(test).argmax(axis=1) == test_y).mean() < 0.6
-    assert (network(test).argmax(axis=1) == test_y).mean() > 0.93
 
 
 def test_network_starts_as_the_linear_probe_and_keeps_it_where_nothing_is_better() -> None:
     x, held, test = normal(300, 10, 0), normal(100, 10, 1), normal(50, 10, 2)
     weight = normal(10, 2, 3)
     exact = LinearProbe(weight, np.zeros(2, np.float32), 0.0)
-    network = fit_mlp(x, exact(x), held, exact(held), exact, "regression", 0)
+    network = fit_mlp(x, exact(x), held, exact(held), exact, 0)
     assert [layer.shape for layer in network.parameters[:3]] == [
         (10, 256),
         (256, 256),
@@ -248,7 +239,7 @@ def train_by_the_recipe(
     """The training of the nonlinear probe written out: predictions for `held`, the number of
     steps, and the step that was best.
     """
-    loss = F.cross_entropy if t.ndim == 1 else F.mse_loss
+    loss = F.mse_loss
     random = torch.Generator().manual_seed(seed)
     first = torch.randn(x.shape[1], WIDTH, generator=random) * (2 / x.shape[1]) ** 0.5
     second = torch.randn(WIDTH, WIDTH, generator=random) * (2 / WIDTH) ** 0.5
@@ -299,33 +290,22 @@ def train_by_the_recipe(
     return prediction, step, best
 
 
-@pytest.mark.parametrize(
-    ("n", "task", "signal"),
-    [
-        (100, "classification", 0.0),
-        (1500, "regression", 1.0),
-        (4000, "regression", 0.0),
-        (9000, "regression", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("n", "signal"), [(1500, 1.0), (4000, 0.0), (9000, 0.0)])
 def test_network_is_trained_by_the_recipe(
-    n: int, task: Task, signal: float, monkeypatch: pytest.MonkeyPatch
+    n: int, signal: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rates, decay, schedule, averaging, the choice of the best step and the end of the
     training, for splits of several sizes.
     """
     x, held = normal(n, 5, 0), normal(200, 5, 1)
     t, held_t = (signal * np.abs(part[:, :1]) + 0.3 * normal(len(part), 1, 2) for part in (x, held))
-    if task == "classification":
-        t, held_t = ((part[:, 0] > 0).astype(np.int64) for part in (t, held_t))
-    outputs = 2 if task == "classification" else 1
-    start = LinearProbe(np.float32(0.1) * normal(5, outputs, 3), np.zeros(outputs, np.float32), 0.0)
+    start = LinearProbe(np.float32(0.1) * normal(5, 1, 3), np.zeros(1, np.float32), 0.0)
     monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", WIDTH)
     steps, step = [], torch.optim.AdamW.step
     monkeypatch.setattr(
         torch.optim.AdamW, "step", lambda optimizer: [steps.append(1), step(optimizer)][1]
     )
-    network = fit_mlp(x, t, held, held_t, start, task, 7)
+    network = fit_mlp(x, t, held, held_t, start, 7)
     made = len(steps)
     expected, last, best = train_by_the_recipe(
         *(torch.from_numpy(part) for part in (x, t, held, held_t)), start, 7
@@ -343,7 +323,7 @@ def test_network_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> N
 
     def fit(seed: int, noise: int) -> np.ndarray:
         torch.manual_seed(noise)
-        return fit_mlp(x, t, held, held_t, start, "regression", seed)(held)
+        return fit_mlp(x, t, held, held_t, start, seed)(held)
 
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
     first = fit(3, 1)

@@ -10,11 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_scores import category, estimate, number, scores
+from made_up_scores import category, estimate, number, panel, scores
 
 from cclk.errors import RunError
-from cclk.evaluation import Evaluation, FeatureScores, TwoProbes, read_evaluation, write_evaluation
-from cclk.evaluation.scores import three_figures
+from cclk.evaluation import (
+    ColumnLeakage,
+    Evaluation,
+    FeatureScores,
+    Leakage,
+    read_evaluation,
+    write_evaluation,
+)
+from cclk.evaluation.estimate import three_figures
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,10 +62,34 @@ TREES: dict[str, dict[str, Any]] = {
 }
 
 
+def same(evaluation: Evaluation) -> Evaluation:
+    """Written and read again."""
+    return Evaluation.from_json(json.loads(json.dumps(evaluation.to_json())))
+
+
 @pytest.mark.parametrize("kind", TREES)
-def test_files_of_every_kind_are_read_and_written_as_they_were(kind: str) -> None:
+def test_old_files_of_every_kind_are_read_and_stay_the_same(kind: str) -> None:
     tree = {"encoder": TREES[kind], "projection": TREES[kind], "version": "0.1.0"}
-    assert Evaluation.from_json(tree).to_json() == tree
+    found = Evaluation.from_json(tree)
+    assert same(found) == found
+    assert str(found)
+    assert not found.remaining
+
+
+def test_what_is_written_has_these_keys() -> None:
+    leakage = Leakage({"site": panel(0.1, 0.3)}, {"train": 6, "validation": 2, "test": 3}, 7)
+    found = Evaluation(
+        FeatureScores(scores(0.9).accuracy, leakage, HOW), None, "0.2", {"untrained": leakage}
+    )
+    tree = found.to_json()
+    assert set(tree) == {"encoder", "baselines", "version"}
+    assert tree["encoder"] == {
+        "accuracy": {"linear": estimate(0.9).to_json(), "knn": estimate(0.9).to_json()},
+        "panel": leakage.to_json(),
+        "how": HOW,
+    }
+    assert same(found) == found
+    assert found.leakages == {"encoder": leakage, "untrained": leakage}
 
 
 def committed() -> list[Any]:
@@ -73,7 +104,13 @@ def test_committed_evaluations_are_read_to_the_last_digit() -> None:
     found = committed()
     assert len(found) > 9
     for tree in found:
-        assert Evaluation.from_json(tree).to_json() == tree
+        read = Evaluation.from_json(tree)
+        assert same(read) == read
+        for name, features in read.features.items():
+            leakage = features.leakage["condition"]
+            for probe, old in (("linear", "linear"), ("network", "nonlinear")):
+                stored = tree[name]["leakage"][old]["r2"]
+                assert leakage.by_probe[probe].to_json() == stored
 
 
 def test_scores_are_attributes() -> None:
@@ -82,16 +119,15 @@ def test_scores_are_attributes() -> None:
     assert found.accuracy.linear == estimate(0.9)
     assert found.accuracy.knn == estimate(0.8)
     age, site, year = (found.encoder.leakage[name] for name in ("age", "site", "year"))
-    assert (age.linear, age.nonlinear) == (estimate(0.3, unit="r2"), estimate(0.4, unit="r2"))
-    assert (age.linear_mse, age.nonlinear_mse) == (
-        estimate(7.0, unit="mse"),
-        estimate(6.0, unit="mse"),
-    )
-    assert (age.baseline, age.guess) == (estimate(10.0, unit="mse"), None)
-    assert age.worst == age.nonlinear
-    assert site.worst == site.linear == estimate(0.6)
-    assert site.baseline == site.guess == estimate(0.1)
-    assert year == TwoProbes()
+    assert age.by_probe == {
+        "linear": estimate(0.3, unit="r2"),
+        "network": estimate(0.4, unit="r2"),
+    }
+    assert (age.linear, age.worst_probe, age.majority) == (age.by_probe["linear"], "network", None)
+    assert age.worst == age.by_probe["network"]
+    assert site.worst == site.linear == site.accuracy["linear"] == estimate(0.6)
+    assert site.majority == estimate(0.1)
+    assert year == ColumnLeakage()
     assert year.worst is None
     assert found.leakage is found.encoder.leakage
     with pytest.raises(FrozenInstanceError):
@@ -107,7 +143,7 @@ def test_a_single_condition_is_named_by_whoever_reads_it() -> None:
         "site",
         "year",
     ]
-    assert Evaluation.from_json({"encoder": TREES["constant"]}, "").leakage == {}, (
+    assert Evaluation.from_json({"encoder": TREES["constant"]}, "").leakage == Leakage(), (
         "written where there was no condition"
     )
 
@@ -117,11 +153,46 @@ def test_printed_it_is_a_table() -> None:
         scores(0.928, 0.9, color=number(0.99, 0.999), site=category(0.6, 0.7)), FeatureScores()
     )
     assert str(found).splitlines() == [
-        "features    linear  kNN     leakage of  linear   nonlinear",
-        "encoder     92.8 %  90.0 %  color       R² 0.99  R² 1.00",
-        "                            site        60.0 %   70.0 %",
-        "projection  -       -       -           -        -",
+        "features    linear  kNN     leakage of  linear   worst    probe",
+        "encoder     92.8 %  90.0 %  color       R² 0.99  R² 1.00  network",
+        "                            site        60.0 %   70.0 %   network",
+        "projection  -       -       -           -        -        -",
+        "color: the worst of 2 probes reads R² 1.00",
+        "site: the worst of 2 probes reads 70.0 %",
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (0.8, 0.02, "removed"),
+        (0.8, -0.3, "removed"),
+        (0.8, 0.08, "removed"),
+        (0.8, 0.21, "mostly removed"),
+        (0.8, 0.5, "partly removed"),
+        (0.8, 0.6, "not removed"),
+        (0.02, 0.1, "encoded by training"),
+        (0.01, 0.01, "not in the untrained features either"),
+    ],
+)
+def test_a_sentence_tells_whether_training_removed_a_column(
+    before: float, after: float, verdict: str
+) -> None:
+    found = Evaluation(
+        scores(0.9, angle=number(-0.5, after), year=ColumnLeakage()),
+        baselines={
+            "untrained": Leakage({"angle": number(0, before)}),
+            "inputs": Leakage({"angle": number(0.95, 0.4)}),
+        },
+    )
+    (sentence,) = found.sentences()
+    assert sentence == (
+        f"angle: the worst of 2 probes reads R² {after:.2f} (untrained {before:.2f}, inputs 0.95):"
+        f" {verdict}"
+    )
+    remains = verdict in ("partly removed", "not removed", "encoded by training")
+    assert found.remaining == ["angle"] * remains
+    assert str(found).endswith(sentence)
 
 
 def test_estimates_in_words() -> None:
@@ -151,7 +222,7 @@ def test_evaluation_goes_to_disk_whole_or_not_at_all(tmp_path: Path) -> None:
     assert read_evaluation(tmp_path) is None
     evaluation = Evaluation(scores(0.9, age=number(0.8, 0.7)), version="0.1.0")
     assert write_evaluation(tmp_path, evaluation) == tmp_path / "evaluation.json"
-    assert read_evaluation(tmp_path, "age") == evaluation
+    assert read_evaluation(tmp_path) == evaluation
     with pytest.raises(ValueError, match="Out of range"):
         write_evaluation(tmp_path, Evaluation(scores(float("nan"))))
     assert read_evaluation(tmp_path, "age") == evaluation

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from made_up_scores import category, estimate, number, scores
+from made_up_scores import category, estimate, number, panel, scores
 from rich.console import Console
 
-from cclk.evaluation import Accuracy, Evaluation, FeatureScores, TwoProbes
+from cclk.evaluation import Accuracy, ColumnLeakage, Evaluation, FeatureScores, Leakage
 from cclk.evaluation.table import evaluation_table
 
 
@@ -41,15 +41,14 @@ def test_table_shows_every_run_and_representation() -> None:
         "92.8 %",
         "R² 0.99",
         "91.8…93.8",
-        "MSE 2,500",
         "30.0 %",
-        "majority",
+        "30.0 % (majority 10.0 %)",
     ):
         assert expected in text, expected
 
 
 def test_table_has_these_cells() -> None:
-    mixed = scores(0.9, 0.85, age=number(0.3, 0.4), site=TwoProbes())
+    mixed = scores(0.9, 0.85, age=number(0.3, 0.4), site=ColumnLeakage())
     runs = {
         "first": Evaluation(continuous(0.928, 0.99, 0.999), mixed),
         "second": Evaluation(categorical(0.7, 0.3)),
@@ -65,38 +64,34 @@ def test_table_has_these_cells() -> None:
         "label\nkNN": ["87.8 %\n86.8…88.8", "85.0 %\n84.0…86.0", "", "70.0 %\n69.0…71.0"],
         "leakage\nof": ["condition", "age", "site", "condition"],
         "\nlinear": ["R² 0.99\n0.98…1.00", "R² 0.30\n0.29…0.31", "-", "30.0 %\n29.0…31.0"],
-        "\nnonlinear": ["R² 1.00\n0.99…1.01", "R² 0.40\n0.39…0.41", "-", "30.0 %\n29.0…31.0"],
-        "versus\nbaseline": [
-            "MSE 50.0\nmean 5,000",
-            "MSE 3,500\nmean 5,000",
-            "-",
-            "10.0 %\nmajority",
-        ],
+        "\nworst": ["R² 1.00\n0.99…1.01", "R² 0.40\n0.39…0.41", "-", "30.0 %\n29.0…31.0"],
+        "worst\nprobe": ["network\n", "network\n", "-", "linear\n30.0 % (majority 10.0 %)"],
     }
     assert [row.end_section for row in table.rows] == [False, False, True, True]
     justify = [column.justify for column in table.columns]
-    assert justify == ["left", "right", "right", "left", "right", "right", "right"]
-    one = evaluation_table({"first": Evaluation(scores(0.9, color=TwoProbes()))}, label="digit")
+    assert justify == ["left", "right", "right", "left", "right", "right", "left"]
+    one = evaluation_table({"first": Evaluation(scores(0.9, color=ColumnLeakage()))}, label="digit")
     assert str(one.title) == "Accuracy on the digit and leakage of the color"
 
 
 def test_several_condition_columns_fit_a_terminal_of_80() -> None:
-    part = scores(0.9, age=number(0.3, 0.4), traits=category(0.6, 0.6))
+    part = scores(0.9, age=number(0.3, 0.4), traits=panel(0.1, 0.2, 0.45))
     text = shown({"garments": Evaluation(part, part)}, "garment", 80)
     assert not re.search(r"…\s", text), "nothing is cut off"
     for expected in (
         "leakage of each condition",
         "garments",
         "projection",
-        "nonlinear",
+        "network",
+        "bins",
+        "95.0 %",
         "89.0…91.0",
         "0.29…0.31",
-        "mean 5,000",
     ):
         assert expected in text, expected
     rows = [line.split() for line in text.splitlines()]
     assert any("age" in row and "0.30" in row for row in rows)
-    assert any("traits" in row and "60.0" in row for row in rows), (
+    assert any("traits" in row and "0.45" in row for row in rows), (
         "each column has a line of its own"
     )
 
@@ -120,7 +115,11 @@ def test_runs_with_conditions_of_their_own_and_names_with_brackets() -> None:
 
 def test_table_of_what_was_not_measured() -> None:
     text = shown(
-        {"bare": Evaluation(FeatureScores(Accuracy(estimate(0.5)), {"condition": TwoProbes()}))}
+        {
+            "bare": Evaluation(
+                FeatureScores(Accuracy(estimate(0.5)), Leakage({"condition": ColumnLeakage()}))
+            )
+        }
     )
     assert "50.0 %" in text
     assert "-" in text

@@ -49,8 +49,8 @@ def test_threads_are_given_back_even_after_an_error() -> None:
         (LogisticRegression, "fit", lambda: fit_classifier(X, Y, 2, X, Y)),
         (np.linalg, "eigh", lambda: fit_ridge(X, X, X, X)),
         (np, "bincount", lambda: bootstrap({"a": share_correct(Y, Y)}, 2, 0)),
-        (torch.optim.AdamW, "step", lambda: fit_mlp(X, X, X, X, EXACT, "regression", 0)),
-        (torch, "addmm", lambda: fit_mlp(X, X, X, X, EXACT, "regression", 0)(X)),
+        (torch.optim.AdamW, "step", lambda: fit_mlp(X, X, X, X, EXACT, 0)),
+        (torch, "addmm", lambda: fit_mlp(X, X, X, X, EXACT, 0)(X)),
     ],
     ids=["classifier", "ridge", "bootstrap", "network", "answers of the network"],
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,10 +15,10 @@ from torch import Tensor
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
-from cclk.evaluation import FeatureScores, Samples, evaluate
-from cclk.experiments.measure import LOWER_IS_BETTER, MEASURES, TITLES, Measure, measure
+from cclk.evaluation import Samples, evaluate, two_probes
+from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, leakage_of, measure
 
-ALL: tuple[Measure, ...] = tuple(MEASURES)
+ALL: tuple[Measure, ...] = tuple(TITLES)
 
 
 def split(rows: int, seed: int) -> Split:
@@ -50,47 +50,31 @@ def samples(part: Split) -> Samples:
     return Samples(embed(part)[0], part.y, part.condition)
 
 
-def numbers(found: FeatureScores) -> dict[str, float]:
-    """The values of an evaluation, written out by hand."""
-    leak = found.leakage["condition"]
+def expected(*parts: Samples) -> dict[str, float]:
+    """The values of an evaluation with seed 3, written out by hand."""
+    found = evaluate(*parts, (Column("pq", width=2),), 3, bootstrap=1)
     estimates = {
         "accuracy": found.accuracy.linear,
         "knn": found.accuracy.knn,
-        "linear_r2": leak.linear,
-        "nonlinear_r2": leak.nonlinear,
-        "linear_mse": leak.linear_mse,
-        "nonlinear_mse": leak.nonlinear_mse,
-        "baseline_mse": leak.baseline,
+        "worst_r2": found.leakage["pq"].worst,
     }
-    return {name: estimate.value for name, estimate in estimates.items() if estimate}
+    values = {name: estimate.value for name, estimate in estimates.items() if estimate}
+    return values | two_probes(*parts, seed=3)
 
 
 def test_on_test_it_is_an_evaluation() -> None:
     made = dataset()
-    expected = numbers(
-        evaluate(
-            samples(made.train),
-            samples(made.validation),
-            samples(made.test),
-            "continuous",
-            3,
-            bootstrap=1,
-        )
-    )
-    assert measure(made, embed, ALL, "test", 3) == expected
-    assert len(set(expected.values())) == len(expected), "else a mix-up could not be seen"
+    values = expected(samples(made.train), samples(made.validation), samples(made.test))
+    assert measure(made, embed, ALL, "test", 3) == values
+    assert len(set(values.values())) == len(ALL), "else a mix-up could not be seen"
 
 
 def test_on_validation_a_part_of_the_training_split_chooses() -> None:
     made = dataset()
     nothing = samples(made.train.subset(torch.arange(0)))
-    expected = numbers(
-        evaluate(
-            samples(made.train), nothing, samples(made.validation), "continuous", 3, bootstrap=1
-        )
-    )
-    assert measure(made, embed, ALL, "validation", 3) == expected
-    assert expected != measure(made, embed, ALL, "test", 3)
+    values = expected(samples(made.train), nothing, samples(made.validation))
+    assert measure(made, embed, ALL, "validation", 3) == values
+    assert values != measure(made, embed, ALL, "test", 3)
 
 
 def test_on_validation_the_test_split_is_never_seen() -> None:
@@ -115,10 +99,10 @@ def test_on_validation_the_test_split_is_never_seen() -> None:
 
 def test_labels_alone_do_not_look_at_the_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which makes them quick."""
-    inside = importlib.import_module(
-        "cclk.evaluation.evaluate"
-    )  # the package's `evaluate` is the function
-    monkeypatch.setattr(inside, "fit_mlp", lambda *_: pytest.fail("the nonlinear probe was fitted"))
+    inside = importlib.import_module("cclk.experiments.measure")
+    monkeypatch.setattr(inside, "two_probes", lambda *_: pytest.fail("probes were fitted"))
+    panel = importlib.import_module("cclk.evaluation.evaluate")
+    monkeypatch.setattr(panel, "measure_leakage", lambda *_, **__: pytest.fail("a panel"))
     assert list(measure(dataset(), embed, ("knn", "accuracy"), "test", 0)) == ["knn", "accuracy"]
 
 
@@ -140,6 +124,8 @@ def test_a_leak_that_has_no_such_number_is_told() -> None:
         ),
     ):
         measure(replace(categories, **one_column), embed, ("accuracy", "linear_r2"), "test", 0)
+    worst = measure(replace(categories, **one_column), embed, ("worst_r2",), "test", 0)
+    assert worst["worst_r2"] < 1, "the panel reads categories too"
     made = dataset()
     constant = replace(
         made, test=replace(made.test, condition=torch.ones_like(made.test.condition))
@@ -161,6 +147,9 @@ def test_nothing_held_out_is_told() -> None:
 
 
 def test_every_measure_has_words_and_a_direction() -> None:
-    assert set(MEASURES) == set(TITLES)
+    assert set(get_args(Measure)) == set(TITLES)
     assert len(set(TITLES.values())) == len(TITLES)
-    assert {"linear_r2", "nonlinear_r2"} == LOWER_IS_BETTER
+    assert {"worst_r2", "linear_r2", "nonlinear_r2"} == LOWER_IS_BETTER
+    assert leakage_of(ALL) == "worst_r2"
+    assert leakage_of(("accuracy", "nonlinear_r2")) == "nonlinear_r2"
+    assert leakage_of(("accuracy", "linear_r2")) is None

@@ -14,9 +14,7 @@ def evaluation(
     accuracy: float, linear: float, network: float, spread: float = 0.015, leak_spread: float = 0.02
 ) -> FeatureScores:
     """Digits, and the color that leaks as a number."""
-    return scores(
-        accuracy, accuracy - 0.03, spread, color=number(linear, network, 5430, leak_spread)
-    )
+    return scores(accuracy, accuracy - 0.03, spread, color=number(linear, network, leak_spread))
 
 
 def categorical(accuracy: float, linear: float, network: float) -> FeatureScores:
@@ -26,7 +24,7 @@ def categorical(accuracy: float, linear: float, network: float) -> FeatureScores
 
 def several_columns() -> FeatureScores:
     """What is measured where the condition is a number and a category."""
-    return scores(0.9, 0.87, 0.015, age=number(0.3, 0.4, 5430, 0.02), site=category(0.6, 0.7, 0.02))
+    return scores(0.9, 0.87, 0.015, age=number(0.3, 0.4, 0.02), site=category(0.6, 0.7, 0.02))
 
 
 def make(

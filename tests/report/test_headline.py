@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from evaluation.made_up_scores import number, panel
 from made_up_runs import categorical, evaluation, several_columns
 
-from cclk.evaluation import Accuracy, Evaluation, FeatureScores
+from cclk.evaluation import Accuracy, Evaluation, FeatureScores, Leakage
 from cclk.report import RunView, summarize
 from cclk.training.settings import parse
 
@@ -53,7 +54,7 @@ def test_two_runs() -> None:
             run("fair-cclk", evaluation(0.965, 0.37, 0.42)),
         )
         == "Compared with infonce, fair-cclk has higher digit accuracy (92.8 % → 96.5 %) and leaks"
-        " less of the color (linear R² 0.99 → 0.37; nonlinear R² 1.00 → 0.42)."
+        " less of the color (linear R² 0.99 → 0.37; worst R² 1.00 → 0.42)."
     )
 
 
@@ -152,9 +153,7 @@ def test_where_data_and_runs_lie_does_not_count() -> None:
         replace(one, command=f"cclk train --out a{one.name}", version=f"0.{one.name}")
         for one in runs
     ]
-    assert said(*runs).startswith(
-        "With a linear probe, the features of a (mean of 3 seeds) predict"
-    )
+    assert said(*runs).startswith("The features of a (mean of 3 seeds) predict")
 
 
 def test_a_seed_twice_is_no_second_seed() -> None:
@@ -220,17 +219,34 @@ def test_equal_is_what_the_interval_says_is_equal() -> None:
     words = said(run("infonce", narrow[0]), run("fair-cclk", narrow[1]))
     assert "has the same digit accuracy to within 1 point (77.7 % → 77.9 %)" in words
     assert (
-        "leaks the same amount of the color to within 0.01 (linear R² 0.50 → 0.50; nonlinear R²"
+        "leaks the same amount of the color to within 0.01 (linear R² 0.50 → 0.50; worst R²"
         " 0.50 → 0.50)" in words
     )
 
 
 def test_probes_that_disagree_are_told_apart() -> None:
     words = said(
-        run("infonce", evaluation(0.9, 0.9, 0.6)), run("fair-cclk", evaluation(0.9, 0.5, 0.6))
+        run("infonce", evaluation(0.9, 0.9, 0.95)), run("fair-cclk", evaluation(0.9, 0.5, 0.95))
     )
     assert "leaks less of the color (linear R² 0.90 → 0.50) and shows no clear change" in words
-    assert "or in leakage of the color (nonlinear R² 0.60 → 0.60" in words
+    assert "or in leakage of the color (worst R² 0.95 → 0.95" in words
+
+
+def test_the_worst_of_a_panel_is_not_compared_with_the_worst_of_two_probes() -> None:
+    new = replace(evaluation(0.9, 0.5, 0.5), leakage=Leakage({"color": panel(0.5, 0.6, 0.8)}))
+    words = said(run("infonce", evaluation(0.9, 0.9, 0.95)), run("fair-cclk", new))
+    assert "linear R² 0.90 → 0.50" in words
+    assert "worst" not in words
+    both = said(run("infonce", new), run("fair-cclk", new))
+    assert "worst R² 0.80 → 0.80" in both
+
+
+def test_what_training_removed() -> None:
+    part = run("fair-cclk", evaluation(0.9, 0.1, 0.2))
+    assert part.evaluation is not None
+    baselines = {"untrained": Leakage({"color": number(0.8, 0.9)})}
+    alone = replace(part, evaluation=replace(part.evaluation, baselines=baselines))
+    assert said(alone).endswith("(worst of 2 probes; mostly removed).")
 
 
 def test_runs_on_other_data_are_not_compared() -> None:
@@ -252,23 +268,25 @@ def test_runs_on_other_data_are_not_compared() -> None:
 def test_one_run() -> None:
     assert (
         said(run("infonce", evaluation(0.928, 0.99, 1.0)))
-        == "With a linear probe, the features of infonce predict the digit with 92.8 % accuracy (95"
-        " % interval 91.3 to 94.3 %) and explain 99 % of the variance of the color."
+        == "The features of infonce predict the digit with 92.8 % accuracy (linear probe; 95"
+        " % interval 91.3 to 94.3 %) and explain 100 % of the variance of the color (worst of 2"
+        " probes)."
     )
     assert (
-        "do not clearly explain any of the variance of the color (R² -0.01, 95 % interval -0.03 to"
-        " 0.01)" in said(run("infonce", evaluation(0.928, -0.01, 0.0)))
+        "do not clearly explain any of the variance of the color (worst of 2 probes: R² 0.00, 95 %"
+        " interval -0.02 to 0.02)" in said(run("infonce", evaluation(0.928, -0.01, 0.0)))
     )
     assert (
-        "predict the color with 40.0 % accuracy (always predicting the most common one: 10.0 %)"
-        in said(run("infonce", categorical(0.928, 0.4, 0.5)))
+        "predict the color with 50.0 % accuracy (worst of 2 probes; always predicting the most"
+        " common one: 10.0 %)" in said(run("infonce", categorical(0.928, 0.4, 0.5)))
     )
 
 
 def test_without_labels_leaks_are_told() -> None:
     assert (
         said(run("infonce", replace(evaluation(0.9, 0.3, 0.4), accuracy=Accuracy())))
-        == "With a linear probe, the features of infonce explain 30 % of the variance of the color."
+        == "The features of infonce explain 40 % of the variance of the color (worst of"
+        " 2 probes)."
     )
 
 
@@ -276,7 +294,7 @@ def test_seeds_with_nothing_in_common() -> None:
     whole = evaluation(0.9, 0.3, 0.4)
     runs = [
         run("infonce", replace(whole, accuracy=Accuracy()), "a-seed0", 0),
-        run("infonce", replace(whole, leakage={}), "a-seed1", 1),
+        run("infonce", replace(whole, leakage=Leakage()), "a-seed1", 1),
     ]
     assert said(*runs) == "The evaluations of a (mean of 2 seeds) have no measure in common."
 
@@ -284,17 +302,17 @@ def test_seeds_with_nothing_in_common() -> None:
 def test_several_condition_columns() -> None:
     assert (
         said(run("fair-cclk", several_columns()))
-        == "With a linear probe, the features of fair-cclk predict the digit with 90.0 % accuracy"
-        " (95 % interval 88.5 to 91.5 %), explain 30 % of the variance of the age and predict"
-        " the site with 60.0 % accuracy (always predicting the most common one: 10.0 %)."
+        == "The features of fair-cclk predict the digit with 90.0 % accuracy"
+        " (linear probe; 95 % interval 88.5 to 91.5 %), explain 40 % of the variance of the age"
+        " (worst of 2 probes) and predict the site with 70.0 % accuracy (worst of 2 probes; always"
+        " predicting the most common one: 10.0 %)."
     )
     words = said(run("infonce", several_columns()), run("fair-cclk", several_columns()))
     assert (
-        "leakage of the age (nonlinear R² 0.40 → 0.40, change between -0.03 and +0.03) or in"
-        in words
+        "leakage of the age (worst R² 0.40 → 0.40, change between -0.03 and +0.03) or in" in words
     )
     assert (
-        "leakage of the site (nonlinear accuracy 70.0 % → 70.0 %, change between -2.8 and +2.8"
+        "leakage of the site (worst accuracy 70.0 % → 70.0 %, change between -2.8 and +2.8"
         " points)." in words
     )
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from evaluation.made_up_scores import panel
 from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
-from cclk.evaluation import Evaluation
+from cclk.evaluation import Evaluation, Leakage
 from cclk.report import RunView, embed2d, kernel_figure, plots, write_report
 from cclk.training.settings import load
 
@@ -67,7 +68,7 @@ def test_everything_is_there_in_order(tmp_path: Path) -> None:
         "Evaluation",
         "92.8 %",
         "R² 0.99",
-        "predicting the mean: 5,430",
+        "infonce: every probe",
         "Accuracy against leakage",
         "Training",
         "loss",
@@ -262,7 +263,7 @@ def test_planes_keep_data_apart() -> None:
 def test_plane_puts_runs_where_they_are() -> None:
     (figure,) = plots.tradeoffs(two_runs()).values()
     fair = figure["data"][1]
-    assert (fair["x"], fair["y"]) == ([0.37], [pytest.approx(96.5)])
+    assert (fair["x"], fair["y"]) == ([0.42], [pytest.approx(96.5)])
     assert fair["error_x"]["array"] == [pytest.approx(0.02)]
     assert fair["error_y"]["arrayminus"] == [pytest.approx(1.5)]
     assert figure["data"][-1]["name"] == "ideal"
@@ -309,7 +310,7 @@ def test_one_run_of_two_is_not_evaluated(tmp_path: Path) -> None:
         write_report([first, dataclasses.replace(second, evaluation=None)], tmp_path / "r.html")
     )
     assert "not evaluated" in words
-    assert "the features of infonce predict the digit with 92.8" in words
+    assert "The features of infonce predict the digit with 92.8" in words
 
 
 def test_all_text_is_escaped(tmp_path: Path) -> None:
@@ -361,23 +362,43 @@ def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
     (figure,) = plots.tradeoffs(
         [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]
     ).values()
-    assert "linear accuracy" in figure["layout"]["xaxis"]["title"]["text"]
+    assert "accuracy of the worst probe" in figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
     run = RunView("a", evaluation=Evaluation(several_columns(), several_columns()), label="digit")
     words, _, drawn = read(write_report([run, RunView("b")], tmp_path / "r.html"))
     table = words.partition("Evaluation")[2]
-    for text in ("R² 0.30", "60.0 %", "predicting the mean: 5,430", "predicting the most common"):
+    for text in ("R² 0.30", "R² 0.40", "accuracy 70.0 %", "predicting the most common"):
         assert table.count(text) == 2, text
     assert "not evaluated" in words
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
-    assert titles == ["leakage of the age (linear R²)", "leakage of the site (linear accuracy)"]
+    assert titles == [
+        "leakage of the age (R² of the worst probe)",
+        "leakage of the site (accuracy of the worst probe)",
+    ]
+
+
+def test_every_probe_is_shown_and_the_worst_in_bold_next_to_the_baselines(tmp_path: Path) -> None:
+    leakages = [Leakage({"site": panel(*values)}) for values in ((0.1, 0.3), (0.2, 0.45))]
+    part = dataclasses.replace(several_columns(), leakage=leakages[0])
+    found = Evaluation(part, baselines={"untrained": leakages[1]})
+    words, _, _ = read(write_report([RunView("a", evaluation=found)], tmp_path / "r.html"))
+    page = (tmp_path / "r.html").read_text()
+    cells = re.findall(r"<th scope=\"row\">site, (\w+)</th><td>(.*?) <small>.*?<td>(.*?) <", page)
+    assert cells == [
+        ("linear", "0.10", "0.20"),
+        ("squares", "<strong>0.30</strong>", "<strong>0.45</strong>"),
+    ]
+    for text in ("untrained 0.45", "accuracy 80.0 %", "predicting the most common 50.0 %"):
+        assert words.count(text) == 1, text
 
 
 def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
     parts = [
-        dataclasses.replace(several_columns(), leakage={name: several_columns().leakage[name]})
+        dataclasses.replace(
+            several_columns(), leakage=Leakage({name: several_columns().leakage[name]})
+        )
         for name in ("age", "site")
     ]
     runs = [
@@ -386,7 +407,10 @@ def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
     ]
     words, _, drawn = read(write_report(runs, tmp_path / "r.html"))
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
-    assert titles == ["leakage of the age (linear R²)", "leakage of the site (linear accuracy)"]
+    assert titles == [
+        "leakage of the age (R² of the worst probe)",
+        "leakage of the site (accuracy of the worst probe)",
+    ]
     page = (tmp_path / "r.html").read_text()
     assert re.findall("<td>(age|site)</td>", page) == ["age", "site"]
     assert "leakage of the age" not in words
