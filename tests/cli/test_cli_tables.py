@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +74,15 @@ def test_images_with_three_conditions(
     told = capsys.readouterr().err
     assert "age is a number" in told
     assert "site is one of 2 categories (A, B); traits is a set of 2 attributes (x, y)" in told
-    assert run("evaluate", out, "--bootstrap", 5, "--quiet") == 0
-    leakages = json.loads((out / "evaluation.json").read_text())["encoder"]["leakages"]
-    assert set(leakages) == {"age", "site", "traits"}
-    assert "r2" in leakages["age"]["linear"]
-    assert "accuracy" in leakages["site"]["linear"]
     assert run("evaluate", out, "--bootstrap", 5) == 0
-    assert "age" in capsys.readouterr().out
+    tree = json.loads((out / "evaluation.json").read_text())
+    columns = tree["encoder"]["panel"]["columns"]
+    assert set(columns) == {"age", "site", "traits"}
+    assert "accuracy" not in columns["age"]
+    assert "linear" in columns["site"]["accuracy"]
+    assert set(tree["baselines"]) == {"untrained", "inputs"}
+    sentence = r"\nage: the worst of \d probes reads R² \S+ \(untrained \S+, inputs \S+\): \w"
+    assert re.search(sentence, capsys.readouterr().out)
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
 
 
@@ -187,7 +190,7 @@ def test_methods_without_a_condition(
     assert set(found["encoder"]) == {"accuracy", "how"}
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
     page = (tmp_path / "page.html").read_text().partition("<script")[0]
-    assert f"the features of {out.name} predict the kind with" in page
+    assert f"The features of {out.name} predict the kind with" in page
     assert "leak" not in page.lower()
     assert (
         "condition"

@@ -52,7 +52,7 @@ def test_the_commands_of_its_readme_work_without_installing_it(tmp_path: Path) -
     assert settings["method"] == "cclk_sky:FAIR_BY_HOUR"
     evaluation = json.loads((tmp_path / "runs" / "sky" / "evaluation.json").read_text())
     assert evaluation["encoder"]["accuracy"]["linear"]["value"] > 0.9
-    assert evaluation["encoder"]["leakage"]["linear"]["r2"]["value"] < 0.2
+    assert evaluation["encoder"]["panel"]["columns"]["hour"]["by_probe"]["linear"]["value"] < 0.2
     assert "cclk_sky:FAIR_BY_HOUR" in (tmp_path / "report.html").read_text()
 
 

@@ -79,7 +79,7 @@ def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         )
         assert told["settings"] == best["settings"]
         for seed, evaluation in enumerate(told["evaluations"]):
-            assert {"linear", "nonlinear", "baseline_mse"} == set(evaluation["encoder"]["leakage"])
+            assert set(evaluation["encoder"]["panel"]["columns"]) == {"angle"}
             run = RunFolder(tmp_path / "runs" / f"{method}-choice{best['number']}-seed{seed}")
             assert (run.settings.method, run.settings.seed) == (method, seed)
             assert run.settings.train.steps == 2

@@ -14,7 +14,15 @@ import cclk
 from cclk._terminal import Console
 from cclk.data.dataset import Split
 from cclk.errors import RunError
-from cclk.evaluation import Accuracy, Evaluation, Leakage, Samples, evaluate, write_evaluation
+from cclk.evaluation import (
+    Accuracy,
+    Evaluation,
+    FeatureScores,
+    Leakage,
+    Samples,
+    evaluate,
+    write_evaluation,
+)
 from cclk.evaluation.evaluate import prepare
 from cclk.evaluation.leakage_card import measure_leakage
 from cclk.evaluation.panel import LARGEST_TRAINING_SET
@@ -55,8 +63,11 @@ def evaluate_run(
     console = Console(stderr=True, quiet=quiet)
     with console.status(f"embedding {run.name}"):
         embedded = [run.embed_split(split) for split in splits]
-    scores = []
+    scores: list[FeatureScores] = []
     for part, name in enumerate(("encoder", "projection")):
+        if scores and all(torch.equal(*pair) for pair in embedded):
+            scores.append(scores[0])  # there is no projection head
+            continue
         with console.status(f"probing the {name} of {run.name}"):
             train, validation, test = (
                 Samples(pair[part], split.y, split.condition)
