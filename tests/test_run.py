@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -60,8 +61,21 @@ def test_the_same_run_as_the_command_line(run: cclk.Run, table: Path, tmp_path: 
         assert torch.equal(value, run.network.state_dict()[name])
 
 
-def test_leakage_of_each_column_on_the_splits_of_the_run(run: cclk.Run) -> None:
+def test_leakage_of_each_column_on_the_splits_of_the_run(run: cclk.Run, tmp_path: Path) -> None:
     measured = run.leakage()
+    copy = cclk.Run(shutil.copytree(run.folder, tmp_path / "run"))
+    evaluation = copy.evaluate(quiet=True)
+    assert evaluation.leakage == measured, "there is one measure of leakage"
+    splits = (run.dataset.train, run.dataset.validation, run.dataset.test)
+    names = np.repeat(["train", "validation", "test"], [len(split) for split in splits])
+    inputs = torch.cat([torch.as_tensor(split.x[:]) for split in splits])
+    ages = torch.cat([split.condition[:, :1] for split in splits])
+    expected = cclk.leakage(inputs, {"age": ages}, names, run.settings.seed)["age"]
+    assert evaluation.baselines["inputs"]["age"] == expected
+    untrained = evaluation.baselines["untrained"]["age"].worst
+    assert untrained is not None
+    assert untrained != evaluation.leakage["age"].worst
+    assert copy.evaluate(bootstrap=5, quiet=True, baselines=False).baselines == {}
     assert list(measured) == ["age", "site"]
     assert measured.sizes["test"] == len(run.dataset.test)
     assert measured["site"].majority is not None
