@@ -125,3 +125,8 @@ def test_named_datasets_keep_their_kinds(
     name: str, options: dict[str, Any], column: Column
 ) -> None:
     assert datasets.load(name, **options).columns == (column,)
+
+
+def test_a_signaling_nan_is_an_ordinary_nan() -> None:
+    signaling = np.array([0x7F800001, 0], dtype=np.uint32).view(np.float32)
+    assert np.isnan(as_numbers(signaling, "age")).tolist() == [True, False]

@@ -135,7 +135,8 @@ def as_numbers(values: object, where: str, *, read_text: bool = False) -> Array:
             ends = (int(array.max()), -int(array.min())) if kind in "iu" and array.size else (0,)
             if max(ends) > MAX_INTEGER:
                 raise DataError(f"{where} {LARGE_INTEGERS}")
-            return array.astype(np.float64)
+            with np.errstate(invalid="ignore", over="ignore"):  # signaling NaN; long double
+                return array.astype(np.float64)
         case "M":
             days_since = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
             return np.where(np.isnat(array), np.nan, days_since)
