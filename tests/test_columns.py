@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from cclk import datasets
-from cclk.columns import Column, kind_of
+from cclk.columns import Column, as_numbers, kind_of
 from cclk.condition import infer_condition
 from cclk.estimator import _condition
 
