@@ -19,13 +19,19 @@ from cclk.condition import as_condition, infer_condition
 from cclk.errors import CclkError, DataError
 from cclk.removal import penalty as module
 from cclk.removal import reader
-from cclk.removal.penalty import explained, standardized
+from cclk.removal.penalty import explained, whitened
 from cclk.removal.targets import condition_functions
 
 
 def normalized(features: Tensor) -> Tensor:
     h = features.double() - features.double().mean(dim=0)
     return h / h.square().mean(dim=0).sqrt()
+
+
+def white(features: Tensor) -> Tensor:
+    h = normalized(features)
+    values, vectors = torch.linalg.eigh(h.T @ h / len(h) + 1e-4 * torch.eye(h.shape[1]).double())
+    return h @ vectors / values.sqrt()
 
 
 def kernel_matrix(x: Tensor, bandwidths: tuple[float, ...] = (0.1, 0.3, 1.0)) -> Tensor:
@@ -53,7 +59,7 @@ def left_out(kernel: Tensor, psi: Tensor, ridge: float) -> Tensor:
 def oracle(features: Tensor, psi: Tensor, ridge: float = 0.3, batch: int | None = None) -> float:
     """The leak of one column by loops over samples, functions and factors."""
     batch = len(psi) if batch is None else batch
-    residuals = left_out(kernel_matrix(normalized(features)), psi, ridge)
+    residuals = left_out(kernel_matrix(white(features)), psi, ridge)
     leaks = []
     for k in range(psi.shape[1]):
         targets = [psi[i, k] - (psi[:, k].sum() - psi[i, k]) / (len(psi) - 1) for i in range(batch)]
@@ -171,11 +177,21 @@ def test_gradient(landmarks: int | None, batch: int) -> None:
     kernel = reader.Bandwidths((0.1, 0.3, 1.0), 5.0)
     rows = None if landmarks is None else torch.randperm(20)[:landmarks]
 
-    def leak(features: Tensor) -> Tensor:
-        residuals = reader.Residuals.apply(standardized(features), psi, kernel, 0.3, rows)
-        return explained(psi[:batch] * (20 / 19), residuals[:batch])
+    targets = psi[:batch] * (20 / 19)
 
-    assert torch.autograd.gradcheck(leak, (h.requires_grad_(),), atol=1e-7)
+    def residuals(features: Tensor) -> Tensor:
+        found: Tensor = reader.Residuals.apply(whitened(features), psi, kernel, 0.3, rows)
+        return found[:batch]
+
+    def unshrunk(features: Tensor) -> Tensor:
+        return 1 - residuals(features).square().sum(dim=0) / targets.square().sum(dim=0)
+
+    assert torch.autograd.gradcheck(unshrunk, (h.requires_grad_(),), atol=1e-7)
+    (found,) = torch.autograd.grad(explained(targets, residuals(h)).sum(), h)
+    leaks = unshrunk(h)
+    slopes = torch.where(leaks > 0, 1.0, (4 * leaks).exp()).detach()
+    (expected,) = torch.autograd.grad((leaks * slopes).sum(), h)
+    torch.testing.assert_close(found, expected)
 
 
 def test_landmarks_are_near_the_exact_reader(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +205,7 @@ def test_landmarks_are_near_the_exact_reader(monkeypatch: pytest.MonkeyPatch) ->
     exact = functional.leakage_penalty(h, z)
     (exact_slope,) = torch.autograd.grad(exact, h)
     assert near.item() == pytest.approx(exact.item(), abs=0.02)
-    assert torch.cosine_similarity(slope.flatten(), exact_slope.flatten(), dim=0) > 0.8
+    assert torch.cosine_similarity(slope.flatten(), exact_slope.flatten(), dim=0) > 0.65
 
 
 def test_all_rows_as_landmarks_are_the_exact_reader() -> None:
@@ -205,7 +221,7 @@ def test_all_rows_as_landmarks_are_the_exact_reader() -> None:
 def test_independence_is_zero_and_a_weak_direction_is_not(width: int) -> None:
     torch.manual_seed(0)
     null, weak = [], []
-    for _ in range(200):
+    for _ in range(60):
         h, z = torch.randn(256, width), torch.randn(256)
         null.append(functional.leakage_penalty(h, z))
         if len(weak) < 20:
@@ -276,10 +292,19 @@ def test_properties(size: int, width: int, seed: int, power: float, coarse: bool
     assert again.item() == pytest.approx(leak.item(), abs=1e-6)
 
 
+def test_nothing_is_hidden_by_an_invertible_map() -> None:
+    h, z = signal(80, width=4)
+    mixed = h @ torch.randn(4, 4, generator=torch.Generator().manual_seed(3)).double()
+    mixed[:, 2] *= 1e-2
+    leak = functional.leakage_penalty(h, z).item()
+    assert functional.leakage_penalty(mixed, z).item() == pytest.approx(leak, rel=0.05)
+
+
 def test_a_gradient_step_hides_the_condition() -> None:
     h, z = signal(100, width=4)
     h[:, 1] -= h[:, 0]
-    weights = torch.eye(4, dtype=torch.float64).requires_grad_()
+    # Three of four directions: nothing is hidden by an invertible map.
+    weights = torch.eye(4, dtype=torch.float64)[:, :3].clone().requires_grad_()
     before = functional.leakage_penalty(h @ weights, z)
     optimizer = torch.optim.Adam([weights], lr=0.05)
     for _ in range(60):

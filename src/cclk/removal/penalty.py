@@ -21,6 +21,9 @@ Rows = tuple[Tensor, object]
 BANDWIDTHS = (0.1, 0.3, 1.0)
 RIDGE = 0.3
 LANDMARKS = 512
+SATURATION = 4.0
+WHITENING = 1e-4
+"""Added to the variances of standardized features before whitening: weaker directions stay weak."""
 
 
 def leakage_penalty(
@@ -59,14 +62,17 @@ class LeakagePenalty(nn.Module):
     to make encoders forget the condition. Pass the features that will be used, not their
     projection, of samples without augmentation.
 
-    The rows of h are the features, scaled to mean 0 and variance 1 in the batch. Psi are m
-    functions of the condition with variance 1. R is the exact leave-one-out residual of kernel
-    ridge regression from h to Psi with an intercept, and T that of the mean; bandwidth and scaling
-    are those of the full batch. The prediction T - R is shrunk by the best factor c, so that a
-    reader that only fits noise counts as none: the leak of independent features is near 1/n, not
-    negative, and it is 1 if everything can be read. The median has no gradient. A condition in one
-    feature of small scale is read as in any other, but not in a direction of small variance across
-    many features, which scaling each feature does not enlarge.
+    The rows of h are the features, whitened in the batch: mean 0, and covariance I up to 1e-4. Psi
+    are m functions of the condition with variance 1. R is the exact leave-one-out residual of
+    kernel ridge regression from h to Psi with an intercept, and T that of the mean; bandwidth and
+    whitening are those of the full batch. The prediction T - R is shrunk by the best factor c, so
+    that a reader that only fits noise counts as none: the leak of independent features is 1/n, not
+    negative, and it is 1 if everything can be read. The median has no gradient.
+
+    **The gradient is that of (exp(4 u) - 1) / 4 where the leak without shrinkage (c = 1), u, is
+    negative, and of u where it is positive.** It continues to mix samples when nothing can be read
+    from a batch, since a probe with more samples would still read something; the exponential keeps
+    one function of the condition from paying for another.
 
     The functions of a number are cos(pi k rank), k = 1 to 4; of a category, or of a number with at
     most 10 values, an indicator of each value that occurs twice; of a vector, the cosines of its
@@ -100,9 +106,9 @@ class LeakagePenalty(nn.Module):
         >>> features = torch.stack([z, z.flip(0) ** 2], dim=1).requires_grad_()
         >>> penalty = LeakagePenalty()
         >>> penalty(features, {"age": z})
-        tensor(0.9960, grad_fn=<ToCopyBackward0>)
+        tensor(0.9939, grad_fn=<ToCopyBackward0>)
         >>> penalty.leaks["age"]
-        0.9959...
+        0.9938...
 
     Reference:
         Sadeghi et al., Adversarial Representation Learning with Closed-Form Solvers, ECML 2021
@@ -144,8 +150,8 @@ class LeakagePenalty(nn.Module):
             joined = features.double()
             if further is not None:
                 joined = torch.cat([joined, further.detach().double()])
-            leaks = self._leaks(standardized(joined), condition_functions(table, self.kernel),
-                                len(features))  # fmt: skip
+            functions = condition_functions(table, self.kernel)
+            leaks = self._leaks(whitened(joined), functions, len(features))
             self.leaks = {name: float(leak.detach()) for name, leak in leaks.items()}
             return torch.stack(list(leaks.values())).sum().to(dtype)
 
@@ -182,14 +188,26 @@ class LeakagePenalty(nn.Module):
 
 
 def explained(targets: Tensor, residuals: Tensor) -> Tensor:
-    """The share of each target that its best shrunk prediction explains, (m,), from 0 to 1."""
+    """The share of each target that its best shrunk prediction explains, (m,), from 0 to 1, with
+    the gradient of the bounded share without shrinkage.
+    """
     predictions = targets - residuals
-    fixed = predictions.detach()
-    # The optimal factor needs no gradient: the share does not change with it, to first order.
-    factor = (fixed * targets).sum(dim=0) / fixed.square().sum(dim=0).clamp_min(1e-300)
     total = targets.square().sum(dim=0)
-    rest = (targets - factor.clamp(0, 1) * predictions).square().sum(dim=0)
-    return torch.where(total > 0, 1 - rest / total.where(total > 0, 1.0), 0.0)
+    divisor = total.where(total > 0, 1.0)
+    with torch.no_grad():
+        factor = (predictions * targets).sum(dim=0)
+        factor /= predictions.square().sum(dim=0).clamp_min(1e-300)
+        rest = (targets - factor.clamp(0, 1) * predictions).square().sum(dim=0)
+        value = torch.where(total > 0, 1 - rest / divisor, 0.0)
+    unshrunk = torch.where(total > 0, 1 - residuals.square().sum(dim=0) / divisor, 0.0)
+    objective = bounded(unshrunk)
+    return value + (objective - objective.detach())
+
+
+def bounded(leaks: Tensor) -> Tensor:
+    """Positive leaks as they are; negative ones by an exponential with the same slope at 0."""
+    negative = (SATURATION * leaks.clamp_max(0)).exp().sub(1) / SATURATION
+    return torch.where(leaks > 0, leaks, negative)
 
 
 def standardized(features: Tensor) -> Tensor:
@@ -202,6 +220,20 @@ def standardized(features: Tensor) -> Tensor:
     std = variance.detach().sqrt()
     varies = (std > 1e-6) & (std * largest > 1e-12)
     return torch.where(varies, centered, 0.0) / torch.where(varies, variance, 1.0).sqrt()
+
+
+def whitened(features: Tensor) -> Tensor:
+    """Features with mean 0 and, up to `WHITENING`, covariance I.
+
+    A condition in a weak direction is found as easily as in a strong one. Only distances matter, so
+    any square root of the inverse covariance serves.
+    """
+    unit = standardized(features)
+    covariance = unit.T @ unit / len(unit)
+    covariance.diagonal().add_(WHITENING)
+    factor = torch.linalg.cholesky(covariance)
+    white: Tensor = torch.linalg.solve_triangular(factor, unit.T, upper=False).T
+    return white
 
 
 def _checked(
