@@ -30,7 +30,7 @@ from cclk.training import check as checking
 from cclk.training import train as training
 from cclk.training.check import Finding
 from cclk.training.embeddings import write_embeddings
-from cclk.training.export import Format, export
+from cclk.training.export import Erase, Format, export
 from cclk.training.own_table import Missing, OwnTable
 from cclk.training.run_folder import RunFolder
 from cclk.training.samples import read_samples
@@ -179,14 +179,22 @@ class Run(RunFolder):
         write_embeddings(Path(out), ids, width, batches)
         return Path(out)
 
-    def export(self, format: Format = "onnx", out: PathLike | None = None) -> Path:  # noqa: A002
+    def export(
+        self,
+        format: Format = "onnx",  # noqa: A002
+        out: PathLike | None = None,
+        *,
+        erase: Erase | None = None,
+    ) -> Path:
         """Write the encoder in the format of other tools, verified to give the same features.
 
         Args:
             format: "onnx", "safetensors" or "torch" (a program of `torch.export`).
             out: The file to write; by default RUN/export.onnx, .safetensors or .pt2.
+            erase: "linear" erases every linear trace of the condition in the last layer; see
+                `cclk.LinearEraser`. Needs the training data.
         """
-        return export(self.encoder, format, None if out is None else Path(out))
+        return export(self.encoder, format, None if out is None else Path(out), erase)
 
     def report(self, out: PathLike = "report.html", *, beside: Sequence[Run] = ()) -> Path:
         """Write an HTML page that needs no network, and return its path.

@@ -11,6 +11,9 @@ from cclk.cli.output import QUIET, TRUST_CODE, notify
 
 _FORMAT = Parameter(help="onnx, safetensors, or torch (a program of torch.export)")
 _OUT = Parameter(help="file to write; default: RUN/export.onnx, .safetensors or .pt2")
+_ERASE = Parameter(
+    help="linear: erase every linear trace of the condition in the last layer; needs the data"
+)
 
 
 def export(
@@ -18,13 +21,16 @@ def export(
     *,
     format: Annotated[Literal["onnx", "safetensors", "torch"], _FORMAT] = "onnx",  # noqa: A002
     out: Annotated[Path | None, _OUT] = None,
+    erase: Annotated[Literal["linear"] | None, _ERASE] = None,
     trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Write the encoder of a run in the format of other tools, verified to give the same features.
 
     `cclk export runs/people --format onnx`
+
+    `cclk export runs/people --erase linear`
     """
     from cclk.run import Run
 
-    notify(f"written: {Run(run, trust_code=trust_code).export(format, out)}", quiet)
+    notify(f"written: {Run(run, trust_code=trust_code).export(format, out, erase=erase)}", quiet)

@@ -52,7 +52,7 @@ class Encoder(nn.Module):
             inputs = InputTransform(channels, mean=0.0, std=1.0, images=False)
         self.inputs, self.network = inputs.to(parameter), network
         shape = (2, channels, size, size) if size else (2, channels)
-        self.last: nn.Module | None = None
+        self.last: nn.Linear | None = None
         self.release: ReleaseNoise | None = None
         self._channels_last = self.inputs.images
         with _ConvolutionRecord() as record:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cclk.condition import infer_condition
+from cclk.condition import Condition, infer_condition, placed
 from cclk.errors import CclkError, DataError, warn
 from cclk.removal.targets import linear_targets
 
@@ -157,6 +157,26 @@ class LinearEraser:
         """Return the eraser as a layer of float32 without gradients, (n, d) to (n, d)."""
         matrix, bias = self.matrix_and_bias()
         return _linear(matrix, bias, torch.empty(0)).requires_grad_(False)
+
+
+def linear_r2(features: Tensor, condition: Condition) -> dict[str, float]:
+    """Return the largest R² of least squares on the same samples for each column of a condition.
+
+    Args:
+        features: (n, d).
+        condition: n rows, with named columns.
+    """
+    h = _as_matrix(features)
+    centered = h - h.mean(dim=0)
+    scaled = centered / centered.square().mean(dim=0).sqrt().clamp_min(1e-300)
+    left, values, _ = torch.linalg.svd(scaled, full_matrices=False)
+    basis = left[:, values > 1e-5 * values[:1].clamp_min(1e-300)]
+    result = {}
+    for column, part in placed(condition.columns):
+        targets = linear_targets(Condition(condition.values[:, part].double(), (column,)))
+        shares = (basis.T @ targets).square().sum(dim=0) / targets.square().sum(dim=0)
+        result[column.name] = float(shares.max()) if len(shares) else 0.0
+    return result
 
 
 def append_eraser(network: nn.Module, eraser: LinearEraser) -> nn.Sequential:

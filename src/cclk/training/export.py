@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import warnings
@@ -15,16 +16,24 @@ from torch import Tensor
 from cclk._extras import needed_for
 from cclk._files import make_parent, replace_bytes, write_tensors
 from cclk.errors import RunError
+from cclk.removal import LinearEraser
+from cclk.removal.eraser import linear_r2
 from cclk.training._process import without_new_variables
+from cclk.training.samples import Samples
 from cclk.training.trained import TrainedEncoder
 
 Format = Literal["onnx", "safetensors", "torch"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "safetensors": ".safetensors", "torch": ".pt2"}
 _TOLERANCE = 1e-5
+Erase = Literal["linear"]
+_LARGEST_R2 = 0.005
+"""Of a linear predictor of the condition after erasing it, on the training split."""
 
 
-def export(encoder: TrainedEncoder, kind: Format, out: Path | None = None) -> Path:
+def export(
+    encoder: TrainedEncoder, kind: Format, out: Path | None = None, erase: Erase | None = None
+) -> Path:
     """Write an encoder in another format, verify that its features agree, and return the path.
 
     Args:
@@ -33,6 +42,8 @@ def export(encoder: TrainedEncoder, kind: Format, out: Path | None = None) -> Pa
             rows; "safetensors" holds the weights, with the settings as metadata; "torch" is a
             program of `torch.export`, loaded by `torch.export.load(path).module()`.
         out: The file to write; by default RUN/export.onnx, .safetensors or .pt2.
+        erase: "linear" erases every linear trace of the condition, as `LinearEraser` does, in the
+            last layer. Needs the training data.
     """
     if kind not in FORMATS:
         raise RunError(f"format is {kind!r}: choose {', '.join(FORMATS)}")
@@ -41,18 +52,61 @@ def export(encoder: TrainedEncoder, kind: Format, out: Path | None = None) -> Pa
     if path.suffix != _SUFFIXES[kind]:
         raise RunError(f"{path} does not end in {_SUFFIXES[kind]}, as files of format {kind} do")
     make_parent(path)
+    if erase is not None:
+        if erase != "linear":
+            raise RunError(f"erase is {erase!r}: choose linear")
+        encoder = erased(encoder)
     match kind:
         case "onnx":
             _to_onnx(encoder, path)
         case "torch":
             _to_torch(encoder, path)
         case "safetensors":
+            settings = run.settings.model_dump(mode="json")
+            if encoder.encoder.last is not None:  # the eraser may have added this layer
+                settings["model"]["feature_width"] = encoder.width
             metadata = {
-                "settings": json.dumps(run.settings.model_dump(mode="json")),
+                "settings": json.dumps(settings),
                 "shape": json.dumps(encoder.shape),
             }
             write_tensors(path, encoder.state_dict(), metadata)
     return path
+
+
+@torch.no_grad()
+def erased(encoder: TrainedEncoder) -> TrainedEncoder:
+    """Return a copy of an encoder with a `LinearEraser`, fitted on the training split of its run,
+    in its last layer.
+
+    Args:
+        encoder: The encoder of a finished run.
+    """
+    dataset = encoder.run.dataset
+    if not dataset.columns:
+        raise RunError(f"{encoder.run.folder} has no condition to erase: leave out erase")
+    run = encoder.run
+    result = copy.deepcopy(encoder, {id(run): run})  # without the data of the run
+    # Noise after the last layer neither adds to nor hides a linear trace.
+    release, result.encoder.release = result.encoder.release, None
+    condition = dataset.condition(dataset.train)
+    features = _features(result, dataset.train.x)
+    eraser = LinearEraser().fit(features, condition)
+    last = result.encoder.last
+    result.encoder.last = eraser.as_linear() if last is None else eraser.fold(last)
+    result.requires_grad_(False)
+    leaks = linear_r2(_features(result, dataset.train.x), condition)
+    result.encoder.release = release
+    worst = max(leaks, key=lambda name: leaks[name])
+    if not leaks[worst] <= _LARGEST_R2:
+        raise RunError(
+            f"a linear predictor still reads {worst} with R² {leaks[worst]:.4f} on the training"
+            " split: its features are nearly collinear; nothing was exported"
+        )
+    return result
+
+
+def _features(encoder: TrainedEncoder, samples: Samples) -> Tensor:
+    return torch.cat([torch.from_numpy(part) for part in encoder.batches(samples, 1000)])
 
 
 def _to_onnx(encoder: TrainedEncoder, path: Path) -> None:
