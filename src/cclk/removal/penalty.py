@@ -225,7 +225,7 @@ def standardized(features: Tensor) -> Tensor:
 def whitened(features: Tensor) -> Tensor:
     """Features with mean 0 and, up to `WHITENING`, covariance I.
 
-    A condition in a weak direction is found as easily as in a strong one. Only distances matter, so
+    A condition in a weak direction is read as easily as in a strong one. Only distances matter, so
     any square root of the inverse covariance serves.
     """
     unit = standardized(features)
