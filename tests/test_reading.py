@@ -39,7 +39,8 @@ def test_fuzz(name: str, tmp_path: Path) -> None:
     case = fuzz.targets(tmp_path, [name])[name]()
     findings = fuzz.run(case, name, 0, range(100), lambda _: None)
     assert findings.bad == 0, findings.examples
-    assert findings.counts["accepted"]
+    # Their digest detects nearly all damage.
+    assert findings.counts["accepted"] or name in ("encoder", "extractor", "estimator")
     assert findings.counts["refused"] or name == "metrics"
 
 

@@ -369,7 +369,7 @@ def test_commas_in_the_header_decide(tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=(
-            r"no column 's_1'.*: it has age,  years;s_1;site; if ';' separates its columns, quote"
+            r"no column 's_1'.*: it has age, years;s_1;site; if ';' separates its columns, quote"
             r" names with commas"
         ),
     ):

@@ -598,10 +598,9 @@ def test_from_training_to_report(
     found = json.loads((tmp_path / "fair-cclk" / "evaluation.json").read_text())
     for part in ("encoder", "projection"):
         assert 0 <= found[part]["accuracy"]["linear"]["value"] <= 1
-        assert (
-            found[part]["leakage"]["linear"]["r2"]["low"]
-            <= found[part]["leakage"]["linear"]["r2"]["value"]
-        )
+        for panel in found[part]["panel"]["columns"].values():
+            linear = panel["by_probe"]["linear"]
+            assert linear["low"] <= linear["value"] <= linear["high"]
     assert main(["report", "infonce", "fair-cclk", "--out", "page.html", "--quiet"]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "fair-cclk" in page
