@@ -282,6 +282,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "panel": panel,
     "faults": table.faults,
     "soak": table.soak,
+    "fuzz": table.fuzz,
 }
 
 

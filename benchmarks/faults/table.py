@@ -49,6 +49,20 @@ def faults() -> str:
     return "\n".join(lines)
 
 
+def fuzz() -> str:
+    """Each reader and each loss: mutated files and extreme inputs, and how they ended."""
+    lines = ["| what | cases | accepted | refused in one line | findings |", "|---" * 5 + "|"]
+    commands = []
+    for name in ("fuzz-readers", "fuzz-losses"):
+        result = read_result(name)
+        commands.append(f"`{result['command']}`")
+        for target, row in result["targets"].items():
+            findings = sum(row[kind] for kind in ("foreign", "silent", "slow", "unclear", "crash"))
+            cells = [row["cases"], row["accepted"], row["refused"], findings]
+            lines.append(f"| {target} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")
+    return "\n".join([*lines, "", f"{' and '.join(commands)}, cclk {result['version']}."])
+
+
 def soak() -> str:
     """Memory, threads, file handles and step time, early and late in a long training."""
     result = read_result("faults")
