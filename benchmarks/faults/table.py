@@ -40,7 +40,7 @@ def faults() -> str:
         (
             f"{total['tried']:,} tries, {total['lost']} with data lost, {total['undetected']} with"
             f" undetected damage. `{result['command']}`, {result['cores']} cores, cclk"
-            f" {result['version']}."
+            f" {result['version']}{'; ' + result['note'] if 'note' in result else ''}."
         ),
         *([f"\nIn the short form only (`--scale smoke`): {', '.join(short)}."] if short else []),
         *([f"\nNot tried yet: {', '.join(missing)}."] if missing else []),
@@ -55,7 +55,8 @@ def fuzz() -> str:
     commands = []
     for name in ("fuzz-readers", "fuzz-losses"):
         result = read_result(name)
-        commands.append(f"`{result['command']}`")
+        note = f" ({result['note']})" if "note" in result else ""
+        commands.append(f"`{result['command']}`{note}")
         for target, row in result["targets"].items():
             findings = sum(row[kind] for kind in ("foreign", "silent", "slow", "unclear", "crash"))
             cells = [row["cases"], row["accepted"], row["refused"], findings]
