@@ -708,7 +708,7 @@ def test_ctrl_c_on_the_command(
             for cell in json.loads(result.read_text())["cells"]
             for run in cell["runs"]
         }
-        assert len(before) == 1
+        assert before  # another run may have ended meanwhile
     else:
         assert not result.exists()
         return

@@ -157,10 +157,15 @@ def changed_settings(stored: Mapping[str, object], current: Mapping[str, object]
     """
     before, now = _flat(stored), _flat(current)
     return [
-        f"{name} was {before[name]!r} and is {now[name]!r}"
+        f"{name} was {_short(before[name])} and is {_short(now[name])}"
         for name in sorted(before.keys() & now.keys())
         if name not in _FREE and before[name] != now[name]
     ]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _flat(tree: Mapping[str, object]) -> dict[str, object]:
