@@ -64,7 +64,7 @@ def test_fits_use_one_thread(
         threads.add(torch.get_num_threads())
         return original(*arguments, **options)
 
-    monkeypatch.setattr("cclk.evaluation.nonlinear._EVALUATIONS", 600)
+    monkeypatch.setattr("cclk.evaluation.networks._EVALUATIONS", 600)
     monkeypatch.setattr("cclk.evaluation.nonlinear._PATIENCE", 1)
     monkeypatch.setattr(owner, called, record)
     work()  # type: ignore[operator]

@@ -152,7 +152,8 @@ def test_mobilenet_is_pretrained_and_sees_128_pixels_or_more() -> None:
 
 def write_onnx(path: Path, shape: list[int | str], flatten: bool = True) -> Path:
     """A network that averages each channel."""
-    onnx = pytest.importorskip("onnx")
+    import onnx
+
     helper = onnx.helper
     nodes = [
         helper.make_node("GlobalAveragePool", ["x"], ["pooled"]),
@@ -172,7 +173,6 @@ def write_onnx(path: Path, shape: list[int | str], flatten: bool = True) -> Path
 @pytest.mark.parametrize("flatten", [True, False])
 @pytest.mark.parametrize("rows", ["batch", 1, 2, 8])
 def test_an_onnx_file(tmp_path: Path, rows: int | str, flatten: bool) -> None:
-    pytest.importorskip("onnxruntime")
     extractor = build(str(write_onnx(tmp_path / "n.onnx", [rows, 3, "h", "w"], flatten)))
     torch.testing.assert_close(extractor(IMAGES), IMAGENET, rtol=1e-4, atol=1e-5)
     plain = build(str(tmp_path / "n.onnx"), mean=[0.0], std=[1.0])
@@ -183,7 +183,6 @@ def test_an_onnx_file(tmp_path: Path, rows: int | str, flatten: bool) -> None:
 
 
 def test_onnx_sizes(tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
     fixed = str(write_onnx(tmp_path / "fixed.onnx", ["b", 3, 24, 24]))
     assert build(fixed).metadata["size"] == 24
     assert build(fixed)(IMAGES).shape == (5, 3)
@@ -208,7 +207,6 @@ def test_onnx_sizes(tmp_path: Path) -> None:
 def test_what_is_wrong_with_an_onnx_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("onnxruntime")
     path = tmp_path / "n.onnx"
     with pytest.raises(FeatureError, match="does not exist"):
         build(str(path))

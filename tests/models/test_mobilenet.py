@@ -119,7 +119,8 @@ def test_the_imagenet_weights_load_strictly_and_are_used() -> None:
 
 @installed
 def test_with_these_weights_it_knows_a_palace() -> None:
-    datasets = pytest.importorskip("sklearn.datasets")
+    from sklearn import datasets  # type: ignore[import-untyped]
+
     photograph = (
         torch.from_numpy(datasets.load_sample_image("china.jpg").copy())
         .permute(2, 0, 1)[None, :, :, 106:533]

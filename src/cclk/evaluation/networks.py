@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,18 @@ _EPOCHS = 40
 _STEPS = (160, 1_600)  # at least and at most
 _EVALUATIONS = 40  # on the validation split
 _PATIENCE = 8  # evaluations without improvement before stopping
+
+
+class Probe(Protocol):
+    """A network with a list of parameters."""
+
+    @property
+    def parameters(self) -> list[Tensor]: ...
+    def score(self, x: Tensor) -> Tensor: ...
+    def copy(self) -> Self: ...
+
+
+Fitted = TypeVar("Fitted", bound=Probe)
 
 
 @dataclass(frozen=True)
@@ -77,13 +90,52 @@ def fit_network(
     batch = min(256, max(16, len(x) // 8))
     steps = min(_STEPS[1], max(_STEPS[0], _EPOCHS * len(x) // batch))
     network = Network.start(x.shape[1], t.shape[1], random)
-    groups = [
-        {"params": network.parameters[::2], "weight_decay": _DECAY},
-        {"params": network.parameters[1::2], "weight_decay": 0.0},
-    ]
+    decays = [(network.parameters[::2], _DECAY), (network.parameters[1::2], 0.0)]
+    return descend(
+        network, decays, (x, t), (held, held_t), rate, steps, batch, random,
+        momentum=_MOMENTUM, patience=_PATIENCE,
+    )  # fmt: skip
+
+
+def descend(
+    network: Fitted,
+    decays: list[tuple[list[Tensor], float]],
+    train: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    rate: float,
+    steps: int,
+    batch: int,
+    random: torch.Generator,
+    *,
+    momentum: float,
+    patience: int,
+    start: bool = False,
+) -> Fitted:
+    """Minimize the squared error of a network, and return the best running average of it.
+
+    Args:
+        network: The network at its start; its parameters change.
+        decays: Its parameters, in groups, and the weight decay of each group.
+        train: Features and targets.
+        validation: Features and targets, which decide when to stop and what to return.
+        rate: The largest learning rate, after a warmup and before a cosine.
+        steps: The largest number of steps.
+        batch: Samples per step.
+        random: Draws the batches.
+        momentum: Of the running average of the parameters.
+        patience: Evaluations without improvement before stopping.
+        start: Whether the network at its start may be returned.
+    """
+    x, t = train
+    groups = [{"params": parameters, "weight_decay": decay} for parameters, decay in decays]
     optimizer = torch.optim.AdamW(groups, lr=rate, fused=True)
     average = network.copy()
-    best, best_error, stale = average.copy(), math.inf, 0
+
+    @torch.no_grad()
+    def error() -> float:
+        return float(F.mse_loss(average.score(validation[0]), validation[1]))
+
+    best, best_error, stale = average.copy(), error() if start else math.inf, 0
     for step in range(steps):
         ramp = min(1.0, (step + 1) / _WARMUP)
         for group in optimizer.param_groups:
@@ -93,12 +145,12 @@ def fit_network(
         F.mse_loss(network.score(x[rows]), t[rows]).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         with torch.no_grad():
-            torch._foreach_lerp_(average.parameters, network.parameters, 1.0 - _MOMENTUM)
-            if (step + 1) % (steps // _EVALUATIONS) == 0:
-                error = float(F.mse_loss(average.score(held), held_t))
-                stale = 0 if error < best_error else stale + 1
-                if error < best_error:
-                    best, best_error = average.copy(), error
-                if stale >= _PATIENCE:
-                    break
+            torch._foreach_lerp_(average.parameters, network.parameters, 1.0 - momentum)
+        if (step + 1) % (steps // _EVALUATIONS) == 0:
+            now = error()
+            stale = 0 if now < best_error else stale + 1
+            if now < best_error:
+                best, best_error = average.copy(), now
+            if stale >= patience:
+                break
     return best

@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from cclk.evaluation.feature_splits import Floats
+from cclk.evaluation.networks import descend
 from cclk.evaluation.one_thread import one_thread
 from cclk.evaluation.probes import LinearProbe
 
@@ -26,9 +26,7 @@ _WIDTH = 256
 _RATE = 4e-3
 _DECAY = 3.0  # for up to _FEW samples; in inverse proportion to their number above
 _FEW = 4_000
-_WARMUP = 50  # steps
 _MOMENTUM = 0.98  # of the running average of the parameters, which is evaluated and kept
-_EVALUATIONS = 40  # on the validation split
 _PATIENCE = 14  # evaluations without improvement before stopping
 
 
@@ -94,34 +92,10 @@ def fit_mlp(
     batch = 256 if len(x) > _FEW else 128
     steps = min(2_000, max(600, 60 * len(x) // batch))
     network = MLPProbe.start(start, random)
-    groups = [
-        {"params": network.parameters[:3], "weight_decay": _DECAY * min(1.0, _FEW / len(x))},
-        {"params": network.parameters[3:], "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=_RATE, fused=True)
-    average = network.copy()
-
-    def error() -> float:
-        with torch.no_grad():
-            return float(F.mse_loss(average.score(held_x), held_t))
-
+    decay = _DECAY * min(1.0, _FEW / len(x))
+    decays = [(network.parameters[:3], decay), (network.parameters[3:], 0.0)]
     with one_thread():
-        best, best_error, stale = average.copy(), error(), 0
-        for step in range(steps):
-            ramp = min(1.0, (step + 1) / _WARMUP)
-            for group in optimizer.param_groups:
-                group["lr"] = _RATE * ramp * 0.5 * (1.0 + math.cos(math.pi * step / steps))
-            rows = torch.randint(len(x), (min(batch, len(x)),), generator=random)
-            optimizer.zero_grad()
-            F.mse_loss(network.score(x[rows]), t[rows]).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            with torch.no_grad():
-                torch._foreach_lerp_(average.parameters, network.parameters, 1.0 - _MOMENTUM)
-            if (step + 1) % (steps // _EVALUATIONS) == 0:
-                now = error()
-                stale = 0 if now < best_error else stale + 1
-                if now < best_error:
-                    best, best_error = average.copy(), now
-                if stale >= _PATIENCE:
-                    break
-    return best
+        return descend(
+            network, decays, (x, t), (held_x, held_t), _RATE, steps, batch, random,
+            momentum=_MOMENTUM, patience=_PATIENCE, start=True,
+        )  # fmt: skip
