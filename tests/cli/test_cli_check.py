@@ -141,3 +141,21 @@ def test_a_batch_larger_than_the_data(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     assert code == 1
     assert "larger than the training split: batch_size must be at most 56" in told
+
+
+def test_what_there_is_to_remove_is_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(0)
+    dose = random.normal(size=400)
+    inputs = np.stack([dose, random.normal(size=400)], axis=1).astype(np.float32)
+    path = tmp_path / "doses.npz"
+    label = (dose > 0).astype(np.int64)
+    split = np.repeat(["train", "validation", "test"], [240, 60, 100])
+    np.savez(path, x=inputs, y=label, condition=dose[:, None].astype(np.float32), split=split)
+    options = ("--dataset", path, "--encoder", "mlp", "--augmentation", "vectors")
+    _, text = check(capsys, *options)
+    assert "probes read R^2 0.9" in text or "probes read R^2 1.0" in text
+    assert "the label alone reveals 0.6" in text
+    _, text = check(capsys, *options, "--method", "infonce")
+    assert "probes read" not in text

@@ -31,13 +31,15 @@ def check(
     `cclk check --data people.csv --image path --condition age --label smiling --batch-size 256`
 
     Reports rows, images that cannot be read, columns that never change or hardly repeat, rare
-    classes, conditions that are also inputs, the effective number of neighbors in a batch, and the
-    training time. Exits with 0 if all is well, 1 if there is a problem (!!), 2 if the data cannot
-    be read.
+    classes, conditions that are also inputs, the effective number of neighbors in a batch, the
+    training time, and, if a condition is to be removed, how much of it inputs, untrained encoder
+    and label reveal. Exits with 0 if all is well, 1 if there is a problem (!!), 2 if the data
+    cannot be read.
 
     Takes every setting of `cclk train` by its name, such as --method, --steps or --batch-size:
     `--help-all` lists them.
     """
+    from cclk.evaluation.baselines import predict_removal
     from cclk.run import complete_settings
     from cclk.training import check as checking
 
@@ -54,4 +56,8 @@ def check(
             mark, style = _MARKS[finding.level]
             console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
             problems += finding.level == "problem"
+    if not problems and (complete.method.startswith("fair") or complete.removal.leakage_penalty):
+        with console.status("probing inputs, untrained encoder and label"):
+            for finding in predict_removal(complete):
+                console.print(Text.assemble(("ok", "green"), " ", finding.text), soft_wrap=True)
     return 1 if problems else 0

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 import cclk
 from cclk._terminal import Console
-from cclk.data.dataset import Split
 from cclk.errors import RunError
 from cclk.evaluation import (
     Accuracy,
@@ -23,15 +19,10 @@ from cclk.evaluation import (
     evaluate,
     write_evaluation,
 )
-from cclk.evaluation.evaluate import prepare
-from cclk.evaluation.leakage_card import measure_leakage
-from cclk.evaluation.panel import LARGEST_TRAINING_SET
-from cclk.training.network import embed, network_for
+from cclk.evaluation.baselines import baselines_of
 from cclk.training.run_folder import RunFolder
 
 _LABELS = {"colordigits": "digit", "colormnist": "digit"}
-_PIXELS = 32  # larger images are averaged to this size before probes read them
-_BATCH = 1000
 
 
 def label_and_condition(run: RunFolder) -> tuple[str, str]:
@@ -79,45 +70,7 @@ def evaluate_run(
     measured: Mapping[str, Leakage] = {}
     if baselines and dataset.columns:
         with console.status(f"probing the untrained encoder and the inputs of {run.name}"):
-            measured = _baselines(run, bootstrap)
+            measured = baselines_of(run.settings, dataset, bootstrap=bootstrap)
     evaluation = Evaluation(scores[0], scores[1], cclk.__version__, measured)
     write_evaluation(run.folder, evaluation)
     return evaluation
-
-
-def _baselines(run: RunFolder, bootstrap: int) -> dict[str, Leakage]:
-    """Measure the leakage from the network before its training, and from its inputs."""
-    dataset, seed = run.dataset, run.settings.seed
-    train = dataset.train
-    if len(train) > LARGEST_TRAINING_SET:  # inputs may be wide
-        rows = np.random.default_rng((seed, 3)).permutation(len(train))[:LARGEST_TRAINING_SET]
-        train = train.subset(torch.from_numpy(np.sort(rows)))
-    splits = (train, dataset.validation, dataset.test)
-    network = network_for(run.settings, dataset).eval()
-    representations: dict[str, Callable[[Split], Tensor]] = {
-        "untrained": lambda split: embed(network, split)[0],
-        "inputs": _inputs,
-    }
-    measured = {}
-    for name, features in representations.items():
-        fitted, tuned, test = (
-            Samples(features(split), split.y, split.condition) for split in splits
-        )
-        measured[name] = measure_leakage(
-            *prepare(fitted, tuned, test, seed),
-            columns=dataset.columns,
-            seed=seed,
-            bootstrap=bootstrap,
-        )
-    return measured
-
-
-def _inputs(split: Split) -> Tensor:
-    """Return the samples of a split as rows of numbers, (n, d)."""
-    batches = []
-    for start in range(0, max(1, len(split)), _BATCH):
-        x = split.x[torch.arange(start, min(start + _BATCH, len(split)))].float()
-        if x.ndim == 4 and max(x.shape[2:]) > _PIXELS:
-            x = F.adaptive_avg_pool2d(x, _PIXELS)
-        batches.append(x.flatten(1))
-    return torch.cat(batches)

@@ -1,0 +1,128 @@
+"""Baselines of the leakage: the encoder before its training, and its inputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cclk.data.dataset import Dataset, Split
+from cclk.errors import CclkWarning
+from cclk.evaluation.evaluate import prepare
+from cclk.evaluation.feature_splits import Samples
+from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, measure_leakage
+from cclk.evaluation.panel import LARGEST_TRAINING_SET
+from cclk.training.check import Finding
+from cclk.training.network import embed, network_for
+from cclk.training.run_folder import load_dataset
+from cclk.training.settings import Settings
+
+Features = Callable[[Split], Tensor]
+
+_PIXELS = 32  # larger images are averaged to this size before probes read them
+_BATCH = 1000
+_SAMPLE = 2000
+"""Training samples that a prediction before training uses."""
+_FEW = 50
+"""Samples of a split below which nothing is predicted."""
+_READABLE = 0.05
+
+
+def baselines_of(
+    settings: Settings, dataset: Dataset, *, bootstrap: int, rows: int = LARGEST_TRAINING_SET
+) -> dict[str, Leakage]:
+    """Measure the leakage from the network before its training, and from its inputs.
+
+    Args:
+        settings: The settings of the run, which determine the network.
+        dataset: The data.
+        bootstrap: Resamples of the test split.
+        rows: The largest number of samples of each split; inputs may be wide.
+    """
+    network = network_for(settings, dataset).eval()
+    representations: dict[str, Features] = {
+        "untrained": lambda split: embed(network, split)[0],
+        "inputs": _inputs,
+    }
+    return {
+        name: _measured(features, settings, dataset, bootstrap, rows)
+        for name, features in representations.items()
+    }
+
+
+def predict_removal(settings: Settings) -> Iterator[Finding]:
+    """Yield a finding on each column of the condition: what there is to remove, and at what price.
+
+    It compares what probes read from the inputs, from the untrained encoder and from the label,
+    which is the price: features that determine the label reveal what the label reveals.
+
+    Args:
+        settings: The settings of the run.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CclkWarning)  # reported by `check`, which reads them too
+        dataset = load_dataset(settings)
+    if min(len(dataset.train), len(dataset.test)) < _FEW or not dataset.columns:
+        return
+    measured = baselines_of(settings, dataset, bootstrap=1, rows=_SAMPLE)
+    if len(dataset.classes) > 1:
+        indicators = torch.eye(len(dataset.classes))
+        measured["label"] = _measured(
+            lambda split: indicators[split.y], settings, dataset, 1, _SAMPLE
+        )
+    for name in measured["inputs"]:
+        of_column = {title: each[name] for title, each in measured.items()}
+        if all(each.worst is not None for each in of_column.values()):
+            yield Finding("fine", f"condition {name}: {_prediction(of_column)}")
+
+
+def _prediction(leakage: Mapping[str, ColumnLeakage]) -> str:
+    worst = {name: each.worst.value for name, each in leakage.items() if each.worst}
+    text = f"probes read R^2 {worst['inputs']:.2f} from the inputs"
+    if worst["inputs"] <= _READABLE:
+        return f"{text}: there is hardly anything to remove"
+    text += f" and {worst['untrained']:.2f} from the untrained encoder"
+    if worst.get("label", 0.0) > _READABLE:
+        text += (
+            f"; the label alone reveals {worst['label']:.2f}: with less than that, features cannot"
+            " determine the label"
+        )
+    return text
+
+
+def _measured(
+    features: Features, settings: Settings, dataset: Dataset, bootstrap: int, rows: int
+) -> Leakage:
+    parts = (
+        _at_most(rows, split, settings.seed)
+        for split in (dataset.train, dataset.validation, dataset.test)
+    )
+    fitted, tuned, test = (Samples(features(part), part.y, part.condition) for part in parts)
+    return measure_leakage(
+        *prepare(fitted, tuned, test, settings.seed),
+        columns=dataset.columns,
+        seed=settings.seed,
+        bootstrap=bootstrap,
+    )
+
+
+def _at_most(rows: int, split: Split, seed: int) -> Split:
+    if len(split) <= rows:
+        return split
+    sample = np.random.default_rng((seed, 3)).permutation(len(split))[:rows]
+    return split.subset(torch.from_numpy(np.sort(sample)))
+
+
+def _inputs(split: Split) -> Tensor:
+    """Return the samples of a split as rows of numbers, (n, d)."""
+    batches = []
+    for start in range(0, max(1, len(split)), _BATCH):
+        x = split.x[torch.arange(start, min(start + _BATCH, len(split)))].float()
+        if x.ndim == 4 and max(x.shape[2:]) > _PIXELS:
+            x = F.adaptive_avg_pool2d(x, _PIXELS)
+        batches.append(x.flatten(1))
+    return torch.cat(batches)
