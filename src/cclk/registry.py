@@ -250,6 +250,8 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
         "ut-zappos": "cclk.datasets.ut_zappos:load",
         "cub": "cclk.datasets.cub:load",
         "imagenet-100": "cclk.datasets.imagenet100:load",
+        "rotated-fashion": "cclk.datasets.rotated_fashion:load",
+        "adult": "cclk.datasets.adult:load",
     },
     suffixes={
         ".csv": "cclk.data.manifest:load",
