@@ -252,6 +252,9 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
         "imagenet-100": "cclk.datasets.imagenet100:load",
         "rotated-fashion": "cclk.datasets.rotated_fashion:load",
         "adult": "cclk.datasets.adult:load",
+        "crime": "cclk.datasets.crime:load",
+        "health": "cclk.datasets.health:load",
+        "cells": "cclk.datasets.cells:load",
     },
     suffixes={
         ".csv": "cclk.data.manifest:load",
@@ -260,6 +263,8 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
     },
     error=DataError,
 )
+VECTOR_DATASETS = ("adult", "crime", "health", "cells")
+"""The datasets whose samples are vectors instead of images."""
 AUGMENTATIONS: Registry[Callable[..., Any]] = Registry(
     "augmentation",
     {
