@@ -29,7 +29,15 @@ from cclk.evaluation.panel import LARGEST_TRAINING_SET
 from cclk.training.network import embed, network_for
 from cclk.training.run_folder import RunFolder
 
-_LABELS = {"colordigits": "digit", "colormnist": "digit"}
+_LABELS = {
+    "colordigits": "digit",
+    "colormnist": "digit",
+    "rotated-fashion": "garment",
+    "adult": "income",
+    "crime": "high crime",
+    "health": "Charlson index",
+    "cells": "cell type",
+}
 _PIXELS = 32  # larger images are averaged to this size before probes read them
 _BATCH = 1000
 
