@@ -250,6 +250,11 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
         "ut-zappos": "cclk.datasets.ut_zappos:load",
         "cub": "cclk.datasets.cub:load",
         "imagenet-100": "cclk.datasets.imagenet100:load",
+        "rotated-fashion": "cclk.datasets.rotated_fashion:load",
+        "adult": "cclk.datasets.adult:load",
+        "crime": "cclk.datasets.crime:load",
+        "health": "cclk.datasets.health:load",
+        "cells": "cclk.datasets.cells:load",
     },
     suffixes={
         ".csv": "cclk.data.manifest:load",
@@ -258,6 +263,8 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
     },
     error=DataError,
 )
+VECTOR_DATASETS = ("adult", "crime", "health", "cells")
+"""The datasets whose samples are vectors instead of images."""
 AUGMENTATIONS: Registry[Callable[..., Any]] = Registry(
     "augmentation",
     {

@@ -155,7 +155,7 @@ def test_options_reach_the_encoder(tmp_path: Path, capsys: pytest.CaptureFixture
                     " fashion-mnist, imagenet-100, or an .npz file"
                 ),
             )
-            for name in ("colordigits", "colormnist", "cub", "ut-zappos")
+            for name in ("colordigits", "colormnist", "cub", "ut-zappos", "adult")
         ),
         ([SAMPLE, "--encoder", "resnet18"], "cclk: the encoder resnet18 has no pretrained weights"),
         (["colordigit"], "cclk: unknown dataset 'colordigit'"),

@@ -193,5 +193,7 @@ def test_lenet_wants_32_pixels() -> None:
         ValueError, match="the encoder 'lenet5' takes images of 32 x 32 pixels, not 28 x 28"
     ):
         build_encoder("lenet5", channels=1, size=28)
+    with pytest.raises(ValueError, match="'lenet5' takes images, not vectors: use 'mlp'"):
+        build_encoder("lenet5", channels=5, size=0)
     with pytest.raises(ValueError, match="channels is 0"):
         build_encoder("lenet5", channels=0, size=32)

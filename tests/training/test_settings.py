@@ -11,7 +11,7 @@ import pytest
 import cclk
 from cclk import augment, kernels
 from cclk.errors import SettingsError
-from cclk.registry import METHODS
+from cclk.registry import METHODS, VECTOR_DATASETS
 from cclk.training.settings import LossSettings, Settings, load, presets, setting_fields
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +86,18 @@ def test_overrides_by_name(tmp_path: Path) -> None:
     assert settings.model.encoder_options == {"width": 4}
     for method in METHODS:
         assert load(overrides={"method": method}).method == method
+
+
+@pytest.mark.parametrize("name", VECTOR_DATASETS)
+def test_datasets_of_vectors_have_their_own_defaults(name: str, tmp_path: Path) -> None:
+    settings = load(overrides={"dataset": name})
+    assert (settings.model.encoder, settings.augment.augmentation) == ("mlp", "vectors")
+    chosen = load(overrides={"dataset": name, "encoder": "resnet18", "augmentation": "none"})
+    assert (chosen.model.encoder, chosen.augment.augmentation) == ("resnet18", "none")
+    source = tmp_path / "table.toml"
+    source.write_text(f'[data]\ndataset = "{name}"\n[model]\nhead = "none"\n')
+    assert load(source).model.encoder == "mlp"
+    assert load(overrides={"dataset": "rotated-fashion"}).model.encoder == "lenet5"
 
 
 def test_setting_names_are_unique() -> None:

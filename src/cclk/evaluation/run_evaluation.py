@@ -22,7 +22,15 @@ from cclk.evaluation import (
 from cclk.evaluation.baselines import baselines_of
 from cclk.training.run_folder import RunFolder
 
-_LABELS = {"colordigits": "digit", "colormnist": "digit"}
+_LABELS = {
+    "colordigits": "digit",
+    "colormnist": "digit",
+    "rotated-fashion": "garment",
+    "adult": "income",
+    "crime": "high crime",
+    "health": "Charlson index",
+    "cells": "cell type",
+}
 
 
 def label_and_condition(run: RunFolder) -> tuple[str, str]:

@@ -61,6 +61,8 @@ def build_encoder(
 
 
 def lenet5(channels: int, size: int) -> nn.Module:
+    if size == 0:
+        raise SettingsError("the encoder 'lenet5' takes images, not vectors: use 'mlp'")
     if size != 32:
         raise SettingsError(
             f"the encoder 'lenet5' takes images of 32 x 32 pixels, not {size} x {size}: resize"

@@ -32,6 +32,7 @@ from cclk.registry import (
     METHODS,
     OPTIMIZERS,
     PENALTIES,
+    VECTOR_DATASETS,
     Registry,
 )
 from cclk.suggestions import suggestion
@@ -363,6 +364,7 @@ def load(
     for name, value in (overrides or {}).items():
         if value is not None:
             _override(tree, name, _from_toml(value))
+    _suit_vectors(tree)
     return parse(tree, where)
 
 
@@ -483,6 +485,18 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
     if key in ("epochs", "steps"):  # the last one applies
         target.pop("steps" if key == "epochs" else "epochs", None)
     target[key] = value
+
+
+def _suit_vectors(tree: dict[str, Any]) -> None:
+    """Select encoder and augmentation for a dataset of vectors, unless they are set."""
+    data = tree.get("data")
+    if isinstance(data, dict) and data.get("dataset") in VECTOR_DATASETS:
+        for section, name, value in (
+            ("model", "encoder", "mlp"),
+            ("augment", "augmentation", "vectors"),
+        ):
+            if isinstance(values := tree.setdefault(section, {}), dict):
+                values.setdefault(name, value)
 
 
 def _from_toml(value: object) -> object:
