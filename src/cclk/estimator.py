@@ -181,7 +181,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         samples = self._samples(X, reset=False, keep=True)
         double = samples.dtype == torch.float64
         encoder = (self.network_.double() if double else self.network_.float()).encoder
-        with torch.inference_mode():
+        with torch.inference_mode(), encoder.one_table():
             parts = [encoder(part) for part in torch.split(samples, 1024)]
         features: Array = torch.cat(parts).numpy()
         return features

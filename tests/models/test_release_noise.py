@@ -37,6 +37,20 @@ def test_a_sample_always_has_the_same_noise() -> None:
     assert noise.noise(extreme).isfinite().all()
 
 
+def test_equal_samples_of_a_table_have_different_noise() -> None:
+    noise = ReleaseNoise(4, 0.5, 6).eval()
+    different = torch.randn(3, 6)
+    samples = different[[0, 1, 0, 2, 0, 1]]
+    released = noise.noise(samples)
+    assert len(released.unique(dim=0)) == 6
+    assert torch.equal(released[[0, 1, 3]], noise.noise(different))
+    assert torch.equal(released, noise.noise(samples))
+    with noise.one_table():
+        parts = torch.cat([noise.noise(part) for part in samples.split(2)])
+    assert torch.equal(parts, released)
+    assert torch.equal(noise.noise(samples[2:4]), noise.noise(different[[0, 2]]))
+
+
 def test_scale_is_relative_to_the_features() -> None:
     noise = ReleaseNoise(3, 0.5, 5)
     features, samples = 100 * torch.randn(4000, 3) + 7, torch.randn(4000, 5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -83,6 +85,18 @@ class Encoder(nn.Module):
         if self.last is not None:
             features = self.last(features)
         return features if self.release is None else self.release(features, views)
+
+    @contextmanager
+    def one_table(self) -> Iterator[None]:
+        """Encode batches of one table: equal samples get different release noise, if there is any.
+
+        Without this, they are counted in each batch.
+        """
+        if self.release is None:
+            yield
+        else:
+            with self.release.one_table():
+                yield
 
     @torch.no_grad()
     def _infer_width(self, zeros: Tensor) -> int:

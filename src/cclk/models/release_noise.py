@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +19,19 @@ class ReleaseNoise(nn.Module):
     r"""Standardize features and add Gaussian noise that depends on the sample only.
 
     .. math:: h'_i = \frac{h_i - \mu}{\sigma} + \mathrm{scale} \cdot
-              \varepsilon(\mathrm{hash}(x_i))
+              \varepsilon(\mathrm{hash}(x_i), \#\{j < i : x_j = x_i\})
 
     A deterministic encoder is nearly injective, so whatever it does not remove at every scale stays
-    readable by a fine enough probe; noise limits the resolution. The same sample always gets the
-    same noise, so repeated queries cannot average it out. Integer arithmetic makes the hash equal
+    readable by a fine enough probe; noise limits the resolution. The same table always gets the
+    same noise, so repeated releases cannot average it out. Integer arithmetic makes the hash equal
     on every device and in every export. It is not secret: who has the encoder and the sample
     can compute the noise.
+
+    Equal samples of a table, which are different people with the same answers, have different
+    noise: with the same noise, all of them would be released as one point, and the mean of the
+    condition at that point could be looked up. (On the Adult data, where half of the rows are not
+    unique, probes read R^2 0.10 of the age from such noise alone.) They are counted in the batch,
+    or in all batches within `one_table`.
 
     Args:
         width: Number of features.
@@ -33,6 +41,7 @@ class ReleaseNoise(nn.Module):
 
     multipliers: Tensor
     offsets: Tensor
+    _counts: dict[int, int] | None = None
 
     def __init__(self, width: int, scale: float, inputs: int) -> None:
         super().__init__()
@@ -65,12 +74,33 @@ class ReleaseNoise(nn.Module):
         values = (samples.detach().flatten(1).float() * _GRID).round().clamp(-(2.0**30), 2.0**30)
         terms = torch.remainder(values.long() * self.multipliers, _PRIME)
         key = torch.remainder(terms.sum(dim=1), _PRIME)
+        key = torch.remainder(_mix(key) + self._earlier(key), _PRIME)
         first, second = (
             _uniform(torch.remainder(_mix(key)[:, None] + offset, _PRIME))
             for offset in self.offsets
         )
         radius = (-2 * first.log()).sqrt()
         return radius * (2 * math.pi * second).cos()
+
+    @contextmanager
+    def one_table(self) -> Iterator[None]:
+        """Count equal samples over all batches within this context."""
+        self._counts = {}
+        try:
+            yield
+        finally:
+            self._counts = None
+
+    def _earlier(self, keys: Tensor) -> Tensor:
+        """The number of equal samples before each one, (b,)."""
+        earlier = (keys[:, None] == keys).long().tril(-1).sum(dim=1)
+        if self._counts is None:
+            return earlier
+        counts, numbers = self._counts, keys.tolist()
+        before = torch.tensor([counts.get(number, 0) for number in numbers], device=keys.device)
+        for number in numbers:
+            counts[number] = counts.get(number, 0) + 1
+        return earlier + before
 
 
 def _mix(state: Tensor) -> Tensor:

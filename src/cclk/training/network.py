@@ -121,9 +121,10 @@ def embed(network: ContrastiveNetwork, split: Split) -> tuple[Tensor, Tensor]:
         nothing = torch.zeros(1, network.encoder.width, device=device)
         return nothing[:0].cpu(), network.head(nothing)[:0].cpu()
     features, projections = [], []
-    for start in range(0, len(split), _BATCH):
-        rows = torch.arange(start, min(start + _BATCH, len(split)))
-        encoded = network.encoder(split.x[rows].to(device))
-        features.append(encoded.cpu())
-        projections.append(network.head(encoded).cpu())
+    with network.encoder.one_table():
+        for start in range(0, len(split), _BATCH):
+            rows = torch.arange(start, min(start + _BATCH, len(split)))
+            encoded = network.encoder(split.x[rows].to(device))
+            features.append(encoded.cpu())
+            projections.append(network.head(encoded).cpu())
     return torch.cat(features), torch.cat(projections)

@@ -91,15 +91,16 @@ class TrainedEncoder(nn.Module):
 
     def batches(self, samples: Samples, size: int) -> Iterator[npt.NDArray[np.float32]]:
         """Features of samples that have the shape of the training's, a batch at a time."""
-        for start in range(0, len(samples), size):
-            with torch.inference_mode():
-                features = self(samples[start : start + size].to(self.encoder.inputs.mean.device))
-            if not bool(features.isfinite().all()):
-                row = start + int((~features.isfinite()).any(dim=1).nonzero()[0])
-                raise RunError(f"the features of sample {row} are not finite: check its values")
-            yield (
-                features.float().cpu().numpy()
-            )  # outside, or the caller's code would be in inference mode too
+        device = self.encoder.inputs.mean.device
+        with self.encoder.one_table():
+            for start in range(0, len(samples), size):
+                with torch.inference_mode():
+                    features = self(samples[start : start + size].to(device))
+                if not bool(features.isfinite().all()):
+                    row = start + int((~features.isfinite()).any(dim=1).nonzero()[0])
+                    raise RunError(f"the features of sample {row} are not finite: check its values")
+                # Outside, or the caller's code would be in inference mode too.
+                yield features.float().cpu().numpy()
 
     def example(self, rows: int = 3) -> Tensor:
         """Samples of the right shape, drawn at random."""
