@@ -17,8 +17,7 @@ from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
-from cclk.experiments.markdown import mean_and_deviation
-from cclk.experiments.measure import Measure
+from cclk.experiments.measure import Measure, mean_and_deviation
 from cclk.experiments.results import read
 
 PAGES = [
