@@ -27,6 +27,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     strengths = {removal.PENALTY: (1.0, 5.0), removal.CORRELATION: (1.0,)}
     monkeypatch.setattr(removal, "STRENGTHS", strengths)
     monkeypatch.setattr(removal, "SMOKE", {})
+    monkeypatch.setattr(removal, "SMOKE_ROWS", 40)
     monkeypatch.setattr("cclk.cli.bench.Pool", HerePool)
 
 

@@ -21,12 +21,12 @@ def to_run(frontier: Frontier, cells: Sequence[CellResult]) -> list[CellResult]:
         frontier: the limits.
         cells: of all rows and columns; those without a run on validation are not selected.
     """
-    selected = [cell for cell in cells if cell.row == frontier.reference and cell.tuning]
+    selected: list[CellResult | None] = []
     for row, column in dict.fromkeys((cell.row, cell.column) for cell in cells):
-        for limit in frontier.leakage:
-            selected.append(within_leakage(frontier, cells, row, column, limit))
-        for limit in frontier.loss:
-            selected.append(within_loss(frontier, cells, row, column, limit))
+        if row == frontier.reference:
+            selected += _measured(cells, row, column)
+        selected += [within_leakage(frontier, cells, row, column, n) for n in frontier.leakage]
+        selected += [within_loss(frontier, cells, row, column, n) for n in frontier.loss]
     return [cell for cell in cells if any(cell is one for one in selected)]
 
 
@@ -71,7 +71,7 @@ def within_loss(
     reference = _measured(cells, frontier.reference, column)
     if not reference:
         return None
-    least = max(_value(cell, utility) for cell in reference) - limit
+    least = max(_value(cell, utility) for cell in reference) - limit - 1e-9  # rounding
     allowed = [cell for cell in _measured(cells, row, column) if _value(cell, utility) >= least]
     return min(
         allowed, key=lambda cell: (_value(cell, LEAKAGE), -_value(cell, utility)), default=None
