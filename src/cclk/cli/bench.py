@@ -16,7 +16,7 @@ from cclk.experiments.erasure import correlation_remover
 from cclk.experiments.preflight import check_data
 
 _NAME = Parameter(help="which benchmark")
-_SIZE = Parameter(help="cpu: many hours on two cores; smoke: a minute, shows that everything runs")
+_SIZE = Parameter(help="cpu: many hours on two cores; smoke: minutes, shows that everything runs")
 _ONLY = Parameter(help='only cells with this text in "method, dataset", such as "HSIC, adult"')
 _SEEDS = Parameter(help="number of seeds of the selected cells; default: 5, of large datasets 3")
 _FIRST = Parameter(

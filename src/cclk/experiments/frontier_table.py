@@ -83,8 +83,8 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
 class _Entry:
     """A cell that was selected for a limit, measured on test."""
 
-    value: float
-    """What is compared."""
+    value: float | None
+    """What is compared; None if it has not been measured yet."""
     text: str
 
 
@@ -105,7 +105,7 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
             (
                 sign * entry.value
                 for row in _unlabeled(cells, frontier)
-                if (entry := entries[row][number]) is not None
+                if (entry := entries[row][number]) is not None and entry.value is not None
             ),
             default=None,
         )
@@ -117,7 +117,11 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
         for entry, sign, value in zip(entries[row], signs, best, strict=True):
             if entry is None:
                 shown.append("-")
-            elif row not in frontier.labeled and sign * entry.value == value:
+            elif (
+                entry.value is not None
+                and row not in frontier.labeled
+                and sign * entry.value == value
+            ):
                 shown.append(f"**{entry.text}**")
             else:
                 shown.append(entry.text)
@@ -128,7 +132,7 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
 def _entries(
     cells: Sequence[CellResult], row: str, column: str, frontier: Frontier
 ) -> Iterator[_Entry | None]:
-    """The entries of a row, None where no cell keeps the limit or it has not been run on test."""
+    """The entries of a row, None where no cell keeps the limit."""
     utility = frontier.utility[column]
     for limit in frontier.leakage:
         cell = within_leakage(frontier, cells, row, column, limit)
@@ -139,8 +143,10 @@ def _entries(
 
 
 def _entry(cell: CellResult | None, measure: Measure, beside: Measure) -> _Entry | None:
-    if cell is None or not cell.runs:
+    if cell is None:
         return None
+    if not cell.runs:
+        return _Entry(None, "not run")
     values, others = cell.values(measure), cell.values(beside)
     digits = 2 if beside in LOWER_IS_BETTER else 1
     other = f"{round(statistics.mean(others), digits) + 0.0:.{digits}f}"
