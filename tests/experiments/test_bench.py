@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from made_up_results import HerePool
 
 from cclk.cli.main import main
+from cclk.evaluation.panel import Splits
 from cclk.experiments import job as jobs
 from cclk.experiments.registry import removal
 from cclk.experiments.results import read
@@ -22,13 +25,19 @@ ROWS = (removal.INFONCE, removal.PENALTY, removal.LEACE, removal.CORRELATION)
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One small dataset, few methods, and no worker processes."""
+    """One small dataset, few methods, one probe, and no worker processes."""
     monkeypatch.setattr(removal, "RECIPES", {"colordigits": removal.Recipe(TINY)})
     strengths = {removal.PENALTY: (1.0, 5.0), removal.CORRELATION: (1.0,)}
     monkeypatch.setattr(removal, "STRENGTHS", strengths)
     monkeypatch.setattr(removal, "SMOKE", {})
     monkeypatch.setattr(removal, "SMOKE_ROWS", 40)
     monkeypatch.setattr("cclk.cli.bench.Pool", HerePool)
+
+    def linear_probe(x: Splits, target: Splits, seed: int) -> dict[str, Any]:
+        weight = np.linalg.lstsq(x.train, target.train, rcond=None)[0]
+        return {"linear": x.test @ weight}
+
+    monkeypatch.setattr("cclk.evaluation.leakage_card.predict_by_panel", linear_probe)
 
 
 @pytest.mark.usefixtures("tiny")

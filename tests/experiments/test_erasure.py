@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from made_up_results import FakePool, no_display
 from torch import Tensor
 
 import cclk
@@ -92,3 +94,19 @@ def test_an_erasure_is_part_of_the_key_but_not_of_the_folder() -> None:
     assert len({one.folder for one in jobs}) == 1
     watched = Job("", {"method": "infonce"}, 0, "test", (), watch=5)
     assert (watched.key, watched.folder != jobs[0].folder) == (jobs[0].key, True)
+
+
+def test_jobs_of_one_encoder_do_not_run_at_the_same_time(tmp_path: Path) -> None:
+    pool = FakePool(lambda job: {"accuracy": 0.5})
+    pool.workers = 2
+    jobs = [
+        Job(title, {"method": method}, 0, "test", (), erase=erase)
+        for title, method, erase in (
+            ("trained", "infonce", None),
+            ("erased", "infonce", Erasure("leace")),
+            ("other", "fair-cclk", None),
+        )
+    ]
+    with no_display() as display:
+        pool.run(jobs, tmp_path, lambda job, result: None, display)
+    assert [job.title for job in pool.ran] == ["trained", "other", "erased"]

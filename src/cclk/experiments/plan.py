@@ -69,7 +69,7 @@ class Frontier:
     loss: tuple[float, ...] = (0.02, 0.06)
     """Limits of the loss of utility at which the lowest leakage is selected."""
     headline: float = 0.2
-    """The limit of the leakage that the summary is about."""
+    """The limit of the leakage at which the summary compares."""
 
 
 @dataclass(frozen=True)
