@@ -17,8 +17,8 @@ from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
-from cclk.experiments.markdown import mean_and_deviation
-from cclk.experiments.measure import Measure
+from cclk.experiments.frontier_table import frontier_tables
+from cclk.experiments.measure import Measure, mean_and_deviation
 from cclk.experiments.results import read
 
 PAGES = [
@@ -271,6 +271,17 @@ def panel() -> str:
     return "\n".join(lines)
 
 
+def removal() -> str:
+    """The benchmark of removal: its summary, and a table for each dataset."""
+    path = RESULTS / "removal.json"
+    if not path.exists():
+        return "Not run yet: `cclk bench removal`."
+    result = read(path)
+    assert result.frontier is not None
+    how = f"`{result.command}`, cclk {result.version}, {result.process_seconds / 3600:.1f} hours"
+    return "\n".join([*frontier_tables(result, result.frontier), f"{how} of one-thread processes."])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "loss-speed": loss_speed,
     "demo": demo,
@@ -280,6 +291,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "adult": adult.table,
     "manifest": manifest,
     "panel": panel,
+    "removal": removal,
     "faults": table.faults,
     "soak": table.soak,
     "fuzz": table.fuzz,

@@ -138,8 +138,10 @@ def test_the_file_of_a_real_grid(real: tuple[Path, ExperimentResult]) -> None:
             assert set(run["measures"]) == {"accuracy", "knn"}
             assert all(0 <= value <= 1 for value in run["measures"].values())
             assert {"train_seconds", "measure_seconds"} <= set(run)
+            trained = {**TINY, "method": method, "holdout": 0}
+            name = Job("", trained, run["seed"], "test", ()).folder
             settings = json.loads(
-                (folder / "runs" / "made-up-cpu" / run["key"] / "settings.json").read_text()
+                (folder / "runs" / "made-up-cpu" / name / "settings.json").read_text()
             )
             assert (settings["seed"], settings["method"], settings["train"]["steps"]) == (
                 run["seed"],
@@ -578,7 +580,7 @@ def test_a_run_goes_on_where_its_data_are_now(tmp_path: Path) -> None:
     assert job.key == moved.key
     assert jobs.run(job, tmp_path / "runs") is not None
     assert jobs.run(moved, tmp_path / "runs") is not None
-    assert RunFolder(tmp_path / "runs" / job.key).settings.data.data_dir == new
+    assert RunFolder(tmp_path / "runs" / job.folder).settings.data.data_dir == new
 
 
 def test_a_signal_between_runs_hands_out_no_more(tmp_path: Path) -> None:

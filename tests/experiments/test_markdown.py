@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from made_up_results import cell, result
 
 from cclk.experiments import CellResult, Claim, ExperimentResult
-from cclk.experiments.markdown import judge, markdown, mean_and_deviation
-from cclk.experiments.measure import Measure
+from cclk.experiments.markdown import judge, markdown
+from cclk.experiments.measure import Measure, mean_and_deviation
 from cclk.experiments.plan import WeightsFigure
 
 LEAKS: tuple[Measure, ...] = ("accuracy", "knn", "linear_r2", "linear_mse")

@@ -16,9 +16,11 @@ from torch import Tensor
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.evaluation import Samples, evaluate, two_probes
+from cclk.evaluation.probes import FeatureScaler, fit_classifier
 from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, leakage_of, measure
 
-ALL: tuple[Measure, ...] = tuple(TITLES)
+ALL: tuple[Measure, ...] = tuple(name for name in TITLES if name != "auc")
+"""Of a label with three classes."""
 
 
 def split(rows: int, seed: int) -> Split:
@@ -146,10 +148,40 @@ def test_nothing_held_out_is_told() -> None:
     )
 
 
+def test_the_area_under_the_curve_is_that_of_the_linear_classifier() -> None:
+    def binary(part: Split) -> Split:
+        return replace(part, y=(part.y > 0).long())
+
+    data = dataset()
+    two = replace(
+        data,
+        train=binary(data.train),
+        validation=binary(data.validation),
+        test=binary(data.test),
+        classes=("a", "b or c"),
+    )
+    measures = measure(two, embed, ("accuracy", "auc"), "test", 3)
+    train, held, test = (samples(part) for part in (two.train, two.validation, two.test))
+    scaler = FeatureScaler.fit(train.features)
+    probe = fit_classifier(scaler(train.features), train.y, 2, scaler(held.features), held.y)
+    scores = probe(scaler(test.features))
+    margin = scores[:, 1] - scores[:, 0]
+    assert measures["accuracy"] == pytest.approx(((margin > 0) == test.y).mean())
+    ordered = margin[test.y == 1][:, None] > margin[test.y == 0]
+    assert measures["auc"] == pytest.approx(ordered.mean())
+    assert 0.7 < measures["auc"] < 1
+    with pytest.raises(ValueError, match=r"^auc cannot be measured on made up: it has 3 classes,"):
+        measure(data, embed, ("auc",), "test", 3)
+    one = replace(two, test=replace(two.test, y=torch.zeros_like(two.test.y)))
+    with pytest.raises(ValueError, match=r"both of them in the training and in the test split"):
+        measure(one, embed, ("auc",), "test", 3)
+
+
 def test_every_measure_has_words_and_a_direction() -> None:
     assert set(get_args(Measure)) == set(TITLES)
     assert len(set(TITLES.values())) == len(TITLES)
     assert {"worst_r2", "linear_r2", "nonlinear_r2"} == LOWER_IS_BETTER
-    assert leakage_of(ALL) == "worst_r2"
+    assert leakage_of(TITLES) == "worst_r2"
+    assert leakage_of(("accuracy", "auc", "knn")) is None
     assert leakage_of(("accuracy", "nonlinear_r2")) == "nonlinear_r2"
     assert leakage_of(("accuracy", "linear_r2")) is None

@@ -257,7 +257,7 @@ def test_a_wrong_value_is_told_before_anything_runs(
         ),
         (["--seeds", "0"], "cclk: --seeds is 0: it must be at least 1"),
         (["--workers", "0"], "cclk: --workers is 0: it must be at least 1"),
-        (["--name", "fair"], "cclk: --name fair is an experiment of the paper: choose another"),
+        (["--name", "fair"], "cclk: --name fair is an experiment of this package: choose another"),
         (
             ["--preset", "digit-fair"],
             "cclk: unknown preset 'digit-fair' (did you mean 'digits-fair'?)",

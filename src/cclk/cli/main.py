@@ -32,6 +32,7 @@ COMMANDS = {
     " run.",
     "reproduce": "Run experiments of the paper and print their results beside the published"
     " figures.",
+    "bench": "Compare ways to remove a condition from features: utility at the same leakage.",
     "results": "Render the results of all experiments as Markdown, with figures beside it.",
     "sweep": "Draw accuracy against leakage, for methods over values of one of their settings.",
 }

@@ -14,7 +14,7 @@ from cclk.cli.output import QUIET, TRUST_CODE, notify
 from cclk.cli.setting_options import SettingOptions
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import SettingsError
-from cclk.experiments import EXPERIMENTS, SIZES, Pool
+from cclk.experiments import BENCHES, EXPERIMENTS, SIZES, Pool
 from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
@@ -58,8 +58,9 @@ def sweep(
     """
     require_positive(seeds=seeds, workers=workers)
     target = files.path_of(results, name, "cpu")
-    if target in [files.path_of(results, taken, size) for taken in EXPERIMENTS for size in SIZES]:
-        raise SettingsError(f"--name {name} is an experiment of the paper: choose another")
+    names = (*EXPERIMENTS, *BENCHES)
+    if target in [files.path_of(results, taken, size) for taken in names for size in SIZES]:
+        raise SettingsError(f"--name {name} is an experiment of this package: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
     overrides = (settings or SettingOptions()).passed()
     common = flat(load(config, preset, overrides, trust_code=trust_code))

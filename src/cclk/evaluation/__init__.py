@@ -2,7 +2,7 @@
 
 from cclk.evaluation.association import Association, association
 from cclk.evaluation.estimate import Estimate
-from cclk.evaluation.evaluate import evaluate
+from cclk.evaluation.evaluate import evaluate, linear_auc
 from cclk.evaluation.feature_splits import Samples
 from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, card, leakage
 from cclk.evaluation.scores import (
@@ -17,6 +17,6 @@ from cclk.evaluation.two_probes import two_probes
 
 __all__ = [
     "Accuracy", "Association", "ColumnLeakage", "Estimate", "Evaluation", "FeatureScores",
-    "Leakage", "Samples", "association", "card", "evaluate", "leakage", "pareto_optimal",
-    "read_evaluation", "two_probes", "write_evaluation",
+    "Leakage", "Samples", "association", "card", "evaluate", "leakage", "linear_auc",
+    "pareto_optimal", "read_evaluation", "two_probes", "write_evaluation",
 ]  # fmt: skip

@@ -37,6 +37,8 @@ def draw(result: ExperimentResult, folder: Path) -> list[Path]:
     if result.figure:
         panels = result.figure.panels
         return [_save(path, (10.5, 3.0), partial(_weights, panels=panels), len(panels))]
+    if result.frontier:
+        return []
     leakage = leakage_of(result.measures)
     if leakage and len(result.columns) > _MANY:
         studies = [replace(cell, row=cell.column) for cell in result.cells if cell.runs]

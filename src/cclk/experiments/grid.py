@@ -1,7 +1,8 @@
 """Run an experiment: its cells as jobs in several processes, every result written immediately.
 
 First, cells with choices try them on the validation split; then each cell runs its seeds with the
-selected settings. Finished runs are not repeated.
+selected settings. In a frontier, first every cell runs one seed on the validation split, and then
+the selected cells run all seeds. Finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import cclk
 from cclk._files import LOCK, locked, make_parent
 from cclk.errors import SettingsError
 from cclk.experiments import results
+from cclk.experiments.frontier import to_run
 from cclk.experiments.job import Job
+from cclk.experiments.measure import SplitName
 from cclk.experiments.plan import Cell, Experiment, Overrides, Size, score
-from cclk.experiments.pool import Pool
+from cclk.experiments.pool import FailedRunsError, Pool
 from cclk.experiments.progress import GridDisplay
 from cclk.experiments.results import CellResult, ExperimentResult, RunResult
 
@@ -38,6 +41,7 @@ def reproduce(
     seeds: int | None = None,
     overrides: Overrides | None = None,
     only: str = "",
+    first_stage: bool = False,
     quiet: bool = False,
 ) -> ExperimentResult:
     """Run the missing runs of an experiment, write its file, and return the complete result.
@@ -54,6 +58,7 @@ def reproduce(
         seeds: number of seeds, instead of the plan's.
         overrides: settings that replace those of every cell, such as the data folder.
         only: run only the cells that contain this text in "row, column".
+        first_stage: run only what is measured on the validation split to select from.
         quiet: do not show progress.
     """
     path = results.path_of(results_folder, experiment.name, size)
@@ -66,13 +71,23 @@ def reproduce(
             results.write(path, result)
             return result
         grid = _Grid(experiment, size, command, path, seeds, overrides, only)
-        if not grid.tuning() and not grid.final():
+        if not grid.tuning() and (first_stage or not grid.final()):
             return grid.write()
         runs = runs_folder / f"{experiment.name}-{size}"
         make_parent(runs / LOCK)
         with locked(runs), GridDisplay(f"{experiment.name}, {size}", quiet) as display:
-            for stage in (grid.tuning, grid.final):
-                pool.run(stage(), runs, grid.keep, display)
+            failed: FailedRunsError | None = None
+            try:
+                pool.run(grid.tuning(), runs, grid.keep, display)
+            except FailedRunsError as error:
+                if not grid.plan.frontier:
+                    raise
+                failed = error  # a frontier is selected from the other cells
+            if not first_stage:
+                pool.run(grid.final(), runs, grid.keep, display)
+            if failed is not None:
+                grid.write()
+                raise failed
         return grid.write()
 
 
@@ -125,7 +140,8 @@ class _Grid:
     ) -> None:
         self.experiment, self.plan, self.path = experiment, experiment.plan(size), path
         self.header = _header(experiment, size, command)
-        self.seeds, self.overrides = seeds or self.plan.seeds, overrides or {}
+        self.requested, self.seeds = seeds, seeds or self.plan.seeds
+        self.overrides = overrides or {}
         self.cells = self.plan.matching(only)
         if not self.cells:
             names = dict.fromkeys(f"{cell.row}, {cell.column}" for cell in self.plan.cells)
@@ -145,7 +161,13 @@ class _Grid:
 
     def final(self) -> list[Job]:
         """Return the runs of seeds."""
-        jobs = (job for cell in self.cells for job in self._seeds(cell, self.seeds))
+        cells = self.cells
+        if self.plan.frontier:
+            measured = [self._cell_result(cell) for cell in self.plan.cells]
+            selected = to_run(self.plan.frontier, measured)
+            positions = {(one.row, one.column, one.x) for one in selected}
+            cells = [cell for cell in cells if (cell.row, cell.column, cell.x) in positions]
+        jobs = (job for cell in cells for job in self._seeds(cell, self._count(cell)))
         return [job for job in jobs if not self._finished(job)]
 
     def keep(self, job: Job, run: RunResult) -> None:
@@ -172,6 +194,7 @@ class _Grid:
             axis=self.experiment.axis,
             common=self.plan.common,
             claims=self.experiment.claims,
+            frontier=self.plan.frontier,
             process_seconds=round(sum(run.train_seconds + run.measure_seconds for run in runs)),
             cells=cells,
         )
@@ -196,8 +219,14 @@ class _Grid:
         )
 
     def _choices(self, cell: Cell) -> Iterator[Job]:
-        """The runs that try the choices of a cell; none if there is only one choice."""
+        """The runs that try the choices of a cell; none if there is only one choice.
+
+        In a frontier, one run of the cell itself, from which cells are selected.
+        """
         plan, count = self.plan, len(cell.choices)
+        if plan.frontier:
+            yield from self._seeds(cell, TUNING_SEEDS, "validation")
+            return
         for number, choice in enumerate(cell.choices if count > 1 else ()):
             settings = {**plan.common, **cell.settings, **choice, **self.overrides}
             title = f"{cell.row}, {cell.column}, choice {number + 1} of {count}"
@@ -210,12 +239,16 @@ class _Grid:
                     plan.measures,
                     choice=number,
                     data=plan.data,
+                    erase=cell.erase,
+                    rows=plan.rows,
                 )
 
     def _selected(self, cell: Cell) -> int | None:
         """Return the index of the best choice, the first of equals; None until all were tried."""
         if len(cell.choices) == 1:
             return 0
+        if self.plan.frontier:
+            return None
         scores: dict[int, float] = {}
         for job in self._choices(cell):
             if not self._finished(job):
@@ -230,9 +263,14 @@ class _Grid:
         """Return the cell whose choices are tried: this one, or the one it is tuned like."""
         return self.plan.cell(cell.tuned_like, cell.column) if cell.tuned_like else cell
 
-    def _seeds(self, cell: Cell, seeds: int) -> Iterator[Job]:
+    def _count(self, cell: Cell) -> int:
+        """Return the number of seeds of a cell."""
+        return self.requested or self.plan.column_seeds.get(cell.column, self.plan.seeds)
+
+    def _seeds(self, cell: Cell, seeds: int, split: SplitName | None = None) -> Iterator[Job]:
+        """The runs of a cell; they are measured on the split of the plan by default."""
         plan, source = self.plan, self._tuned(cell)
-        selected = self._selected(source)
+        selected = None if plan.frontier else self._selected(source)
         best = source.choices[selected] if selected is not None else {}
         # Rows held out for selection are trained on in the end, unless they are still evaluated on.
         full = plan.train_on_holdout and plan.split == "test" and not plan.watch
@@ -241,7 +279,17 @@ class _Grid:
         position = "" if cell.x is None else f", {cell.x:g}"
         title = f"{cell.row}, {cell.column}{position}"
         for seed in range(seeds):
-            yield Job(title, settings, seed, plan.split, plan.measures, plan.watch, data=plan.data)
+            yield Job(
+                title,
+                settings,
+                seed,
+                split or plan.split,
+                plan.measures_of(cell.column),
+                plan.watch,
+                data=plan.data,
+                erase=cell.erase,
+                rows=plan.rows,
+            )
 
     def _finished(self, job: Job) -> bool:
         run = self.runs.get(job.key)

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ import torch
 import cclk
 from cclk.data.dataset import Dataset
 from cclk.errors import CclkError, Interrupted
+from cclk.experiments.erasure import Erasure, embed_inputs, erased
 from cclk.experiments.measure import Embed, Measure, SplitName, measure
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CurvePoint, RunResult, key_of
@@ -39,10 +40,21 @@ class Job:
     """Which of the cell's choices this run uses."""
     data: str = ""
     """Fingerprint of data that may change."""
+    erase: Erasure | None = None
+    rows: int = 0
+    """Measure on this number of rows of each split only; 0 for all."""
     key: str = field(init=False)
+    """Identifies training and measurement."""
+    folder: str = field(init=False)
+    """Identifies the training: jobs that measure the same encoder share its folder."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", key_of(self.settings, self.split, self.seed, self.data))
+        more = [*([asdict(self.erase)] if self.erase else []), *([self.rows] if self.rows else [])]
+        key = key_of(self.settings, self.split, self.seed, self.data, *more)
+        object.__setattr__(self, "key", key)
+        watched = f"watched every {self.watch}" if self.watch else "trained"
+        folder = key_of(self.settings, watched, self.seed, self.data)
+        object.__setattr__(self, "folder", folder)
 
 
 _stopped: list[int] = []
@@ -92,8 +104,10 @@ def _interruptible() -> Iterator[None]:
 
 def _run(job: Job, parent: Path) -> RunResult:
     began = time.perf_counter()
-    folder = parent / job.key
     settings = load(overrides={**job.settings, "seed": job.seed})
+    if job.erase and job.erase.inputs:
+        return _measured(job, load_dataset(settings), embed_inputs, began)
+    folder = parent / job.folder
     callback = _callback(job, load_dataset(settings)) if job.watch else None
     if (folder / SETTINGS).exists():
         trust = bool(import_paths(settings.model_dump()))  # named in this process
@@ -103,8 +117,21 @@ def _run(job: Job, parent: Path) -> RunResult:
         done = training.train(
             settings, folder, command="cclk reproduce", quiet=True, callback=callback
         )
+    return replace(_measured(job, done.dataset, done.embed_split, began), curve=_curve(done))
+
+
+def _measured(job: Job, dataset: Dataset, embed: Embed, began: float) -> RunResult:
+    """Measure features, of which the training began at this time."""
     trained = time.perf_counter()
-    measures = measure(done.dataset, done.embed_split, job.measures, job.split, job.seed)
+    if job.rows:
+        parts = {
+            name: split.subset(torch.linspace(0, len(split) - 1, min(job.rows, len(split))).long())
+            for name in ("train", "validation", "test")
+            for split in [getattr(dataset, name)]
+        }
+        dataset = replace(dataset, **parts)
+    embed = erased(job.erase, dataset, embed) if job.erase else embed
+    measures = measure(dataset, embed, job.measures, job.split, job.seed)
     return RunResult(
         key=job.key,
         seed=job.seed,
@@ -112,7 +139,6 @@ def _run(job: Job, parent: Path) -> RunResult:
         version=cclk.__version__,
         choice=job.choice,
         measures={name: round(value, 6) for name, value in measures.items()},
-        curve=_curve(done),
         train_seconds=round(trained - began, 1),
         measure_seconds=round(time.perf_counter() - trained, 1),
     )

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure
+from cclk.experiments.frontier_table import frontier_tables
+from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, mean_and_deviation
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CellResult, ExperimentResult
 
@@ -15,19 +16,6 @@ _SMOKE = (
     "**A smoke run shows only that everything runs: its numbers are not evidence for or against any"
     " claim.**"
 )
-
-
-def mean_and_deviation(values: Sequence[float], measure: Measure) -> str:
-    """Format mean and standard deviation.
-
-    >>> mean_and_deviation([95.1, 95.3], "accuracy"), mean_and_deviation([0.2], "linear_r2")
-    ('95.2 ± 0.1', '0.20')
-    """
-    if not values:
-        return "-"
-    digits = 2 if measure.endswith("r2") else 1 if abs(statistics.mean(values)) < 1000 else 0
-    mean = f"{statistics.mean(values):,.{digits}f}"
-    return f"{mean} ± {statistics.stdev(values):,.{digits}f}" if len(values) > 1 else mean
 
 
 def markdown(result: ExperimentResult) -> str:
@@ -43,6 +31,8 @@ def markdown(result: ExperimentResult) -> str:
         )
         text = f"`{result.figure.kernel}` on {result.figure.dataset}; effective neighbors of the"
         return "\n".join([*lines, f"{text} median anchor: {neighbors}.", ""])
+    if result.frontier:
+        return "\n".join([*lines, *frontier_tables(result, result.frontier)])
     for column, planned in result.columns.items():
         cells = [cell for cell in planned if cell.runs]
         if len(cells) < len(planned):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -10,14 +11,15 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import DataError
-from cclk.evaluation import Samples, evaluate, two_probes
+from cclk.evaluation import Samples, evaluate, linear_auc, two_probes
 
 Measure = Literal[
-    "accuracy", "knn", "worst_r2",
+    "accuracy", "auc", "knn", "worst_r2",
     "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse",
 ]  # fmt: skip
 TITLES: dict[Measure, str] = {
     "accuracy": "accuracy, %",
+    "auc": "AUC, %",
     "knn": "kNN accuracy, %",
     "worst_r2": "condition R², worst probe",
     "linear_r2": "condition R², linear",
@@ -26,6 +28,7 @@ TITLES: dict[Measure, str] = {
     "nonlinear_mse": "condition MSE, nonlinear",
     "baseline_mse": "MSE of the mean",
 }
+IN_PERCENT: frozenset[Measure] = frozenset({"accuracy", "auc", "knn"})
 LOWER_IS_BETTER: frozenset[Measure] = frozenset({"worst_r2", "linear_r2", "nonlinear_r2"})
 Embed = Callable[[Split], tuple[Tensor, Tensor]]
 SplitName = Literal["test", "validation"]
@@ -40,8 +43,10 @@ def measure(
         dataset: its test split is not used if `split` is "validation"; the regularization of the
             probes is then selected on a part of the training split.
         embed: returns features and projection of a split.
-        measures: what to measure. "worst_r2" is the leakage that `cclk.leakage` measures; all other
-            measures of the condition are those of `cclk.evaluation.two_probes`.
+        measures: what to measure. "auc" is the area under the ROC curve of the linear classifier
+            whose accuracy is "accuracy", for two classes. "worst_r2" is the leakage that
+            `cclk.leakage` measures; all other measures of the condition are those of
+            `cclk.evaluation.two_probes`.
         split: where to measure.
         seed: seed of the probes.
     """
@@ -60,7 +65,9 @@ def measure(
         "worst_r2": scores.leakage.worst,
     }
     values = {name: estimate.value for name, estimate in estimates.items() if estimate}
-    if any(name not in estimates for name in measures):
+    if "auc" in measures:
+        values["auc"] = linear_auc(train, validation, test, seed)
+    if any(name not in estimates and name != "auc" for name in measures):
         values |= two_probes(train, validation, test, seed)
     for name in measures:
         if name not in values:
@@ -76,6 +83,11 @@ def check(dataset: Dataset, measures: Sequence[Measure], split: SplitName) -> No
         raise DataError(
             f"the {split} split of {dataset.name} is empty: hold out some training rows with the"
             " setting holdout"
+        )
+    if "auc" in measures and len(dataset.classes) != 2:
+        raise DataError(
+            f"auc cannot be measured on {dataset.name}: it has {len(dataset.classes)} classes, and"
+            " the area under the ROC curve is defined for 2"
         )
     leakage = next(filter(_is_leakage, measures), None)
     if leakage is None:
@@ -98,7 +110,7 @@ def check(dataset: Dataset, measures: Sequence[Measure], split: SplitName) -> No
 
 
 def _is_leakage(measure: Measure) -> bool:
-    return measure not in ("accuracy", "knn")
+    return measure not in IN_PERCENT
 
 
 def leakage_of(measures: Iterable[Measure]) -> Measure | None:
@@ -106,3 +118,16 @@ def leakage_of(measures: Iterable[Measure]) -> Measure | None:
     known = set(measures)
     preferred: tuple[Measure, ...] = ("worst_r2", "nonlinear_r2")
     return next((name for name in preferred if name in known), None)
+
+
+def mean_and_deviation(values: Sequence[float], measure: Measure) -> str:
+    """Format mean and standard deviation.
+
+    >>> mean_and_deviation([95.1, 95.3], "accuracy"), mean_and_deviation([0.2], "linear_r2")
+    ('95.2 ± 0.1', '0.20')
+    """
+    if not values:
+        return "-"
+    digits = 2 if measure.endswith("r2") else 1 if abs(statistics.mean(values)) < 1000 else 0
+    mean = f"{statistics.mean(values):,.{digits}f}"
+    return f"{mean} ± {statistics.stdev(values):,.{digits}f}" if len(values) > 1 else mean

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from cclk.experiments.erasure import Erasure
 from cclk.experiments.measure import Measure, SplitName, leakage_of
 
 Size = Literal["paper", "cpu", "smoke"]
@@ -34,6 +35,8 @@ class Cell:
     """Position on the horizontal axis, if the rows of this experiment are curves."""
     paper: Published = field(default_factory=dict)
     """In the paper's units: accuracies in percent."""
+    erase: Erasure | None = None
+    """Applied to the features before they are measured."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,30 @@ class Claim:
     measure: Measure
     row: str
     others: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """A comparison of trade-offs between utility and leakage, in two stages.
+
+    First, every cell is trained with seed 0 and measured on the validation split. Then, for each
+    row, column and limit, the best cell on validation is run with all seeds and measured on test.
+    """
+
+    utility: Mapping[str, Measure]
+    """Column -> the measure that is traded for leakage."""
+    reference: str
+    """The row without removal: its utility is what others may lose. It always runs all seeds."""
+    ours: tuple[str, ...]
+    """Rows of this package; all others are rivals."""
+    labeled: tuple[str, ...] = ()
+    """Rows that use labels in training, which are not compared with the others."""
+    leakage: tuple[float, ...] = (0.1, 0.2, 0.4)
+    """Limits of the leakage at which the highest utility is selected."""
+    loss: tuple[float, ...] = (0.02, 0.06)
+    """Limits of the loss of utility at which the lowest leakage is selected."""
+    headline: float = 0.2
+    """The limit of the leakage at which the summary compares."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +91,18 @@ class Plan:
     """Whether runs measured on test also train on the rows held out for selection."""
     data: str = ""
     """Fingerprint of data that may change, such as a user's file; part of the key of a run."""
+    frontier: Frontier | None = None
+    """Which cells run all seeds, if not all of them."""
+    column_seeds: Mapping[str, int] = field(default_factory=dict)
+    """Column -> number of seeds, where it is not `seeds`."""
+    rows: int = 0
+    """Measure on this number of rows of each split only; 0 for all. Part of the key of a run."""
+
+    def measures_of(self, column: str) -> tuple[Measure, ...]:
+        """Return the measures of a column: all, and the utility of its frontier."""
+        utility = self.frontier.utility if self.frontier else {}
+        own = (utility[column],) if column in utility else ()
+        return tuple(dict.fromkeys((*self.measures, *own)))
 
     def matching(self, text: str) -> list[Cell]:
         """Return the cells that contain this text in "row, column"."""

@@ -24,6 +24,10 @@ from cclk.training._process import deferred_signals
 _RESUME = "finished runs are kept and the others are saved: run the same command to resume"
 
 
+class FailedRunsError(CclkError):
+    """Some runs of a grid failed; the others are finished."""
+
+
 class Pool:
     """Worker processes; by default one per core, each with one thread, or a single one with a GPU.
 
@@ -71,8 +75,12 @@ class Pool:
                 if not forwarded and set(interrupted) - {signal.SIGINT}:
                     forwarded = True
                     _terminate_workers()
-                while waiting and not interrupted and len(running) < self.workers:
-                    job = waiting.pop(0)
+                while not interrupted and len(running) < self.workers:
+                    busy = {job.folder for job, _ in running.values()}
+                    free = (job for job in waiting if job.folder not in busy)
+                    if (job := next(free, None)) is None:
+                        break
+                    waiting.remove(job)
                     running[self._submit(job, folder)] = (job, time.perf_counter())
                 display.working([job.title for job, _ in running.values()])
                 finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
@@ -101,7 +109,7 @@ class Pool:
             raise Stopped(f"stopped; {_RESUME}", interrupted[0])
         if failed:
             more = f" (and {len(failed) - 1} more of {len(todo)} runs failed; the others are kept)"
-            raise CclkError(f"{failed[0]}{more if len(failed) > 1 else ''}") from failed[0]
+            raise FailedRunsError(f"{failed[0]}{more if len(failed) > 1 else ''}") from failed[0]
 
     def _submit(self, job: Job, folder: Path) -> Future[RunResult | None]:
         """Block SIGINT, since the first job spawns workers that have no handler yet."""

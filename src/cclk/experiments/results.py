@@ -14,8 +14,9 @@ from pydantic import TypeAdapter
 from cclk._files import make_parent, replace_text
 from cclk._reading import check_json, read_json, reason
 from cclk.errors import ResultError
-from cclk.experiments.measure import Measure, SplitName
-from cclk.experiments.plan import Claim, Overrides, Published, Size, WeightsFigure
+from cclk.experiments.erasure import Erasure
+from cclk.experiments.measure import IN_PERCENT, Measure, SplitName
+from cclk.experiments.plan import Claim, Frontier, Overrides, Published, Size, WeightsFigure
 
 _HEADER = ("experiment", "size", "title", "source", "command", "version", "torch", "cores")
 
@@ -60,13 +61,14 @@ class CellResult:
     """Index of the choice that was best on the validation split."""
     tuned_like: str = ""
     tuning: tuple[RunResult, ...] = ()
-    """One run for each choice."""
+    """One run for each choice; in a frontier, the run on the validation split."""
     runs: tuple[RunResult, ...] = ()
     """One run for each seed."""
+    erase: Erasure | None = None
 
     def values(self, measure: Measure) -> list[float]:
         """Return a measure of every run that has it; accuracies in percent, as in the paper."""
-        factor = 100 if measure in ("accuracy", "knn") else 1
+        factor = 100 if measure in IN_PERCENT else 1
         return [factor * run.measures[measure] for run in self.runs if measure in run.measures]
 
 
@@ -92,6 +94,7 @@ class ExperimentResult:
     process_seconds: int = 0
     cells: tuple[CellResult, ...] = ()
     figure: WeightsFigure | None = None
+    frontier: Frontier | None = None
 
     @property
     def columns(self) -> dict[str, list[CellResult]]:
@@ -137,7 +140,9 @@ def path_of(folder: Path, name: str, size: Size) -> Path:
     return folder / (f"{name}.json" if size == "cpu" else f"{name}-{size}.json")
 
 
-def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = "") -> str:
+def key_of(
+    settings: Mapping[str, object], split: str, seed: int, data: str = "", *more: object
+) -> str:
     """Hash what identifies a run and its measurement; the path of the data is not part of it.
 
     Args:
@@ -145,9 +150,11 @@ def key_of(settings: Mapping[str, object], split: str, seed: int, data: str = ""
         split: where it is measured.
         seed: of the run.
         data: fingerprint of data that may change.
+        more: what else identifies it, if anything.
     """
     kept = {name: value for name, value in settings.items() if name != "data_dir"}
-    text = json.dumps([kept, split, seed, *([data] if data else [])], sort_keys=True, default=str)
+    parts = [kept, split, seed, *([data] if data else []), *more]
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

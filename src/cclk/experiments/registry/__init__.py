@@ -1,4 +1,4 @@
-"""The experiments of the paper, one module each."""
+"""The experiments of the paper and the benchmarks, one module each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ EXPERIMENTS = (
     "fair", "fair-kernels", "fair-clusters", "fair-recipe", "fair-long",
     "hardneg", "hardneg-kernels", "weights",
 )  # fmt: skip
-"""The names of the experiments."""
+"""The names of the experiments of the paper."""
+BENCHES = ("removal",)
+"""The names of the benchmarks, which compare methods of this package with others."""
 
 
 def experiment(name: str) -> Experiment:
-    """Return an experiment by its name."""
-    if name not in EXPERIMENTS:
+    """Return an experiment or a benchmark by its name."""
+    if name not in EXPERIMENTS + BENCHES:
         raise SettingsError(f"unknown experiment {name!r}: choose all, {', '.join(EXPERIMENTS)}")
     module = "weights_figure" if name == "weights" else name.replace("-", "_")
     named: Experiment = importlib.import_module(f"{__name__}.{module}").EXPERIMENT

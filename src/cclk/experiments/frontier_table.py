@@ -1,0 +1,163 @@
+"""The result of a frontier as Markdown: a summary, and a table for each column."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cclk.experiments.frontier import LEAKAGE, within_leakage, within_loss
+from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, mean_and_deviation
+from cclk.experiments.plan import Frontier
+from cclk.experiments.results import CellResult, ExperimentResult
+
+
+def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
+    """Return the lines of the summary and the tables.
+
+    Args:
+        result: of an experiment, maybe with cells that have not been run.
+        frontier: of its plan.
+    """
+    lines = [summary(result, frontier), ""]
+    for column, cells in result.columns.items():
+        if not any(cell.tuning or cell.runs for cell in cells):
+            lines += [f"**{column}**: not run yet.", ""]
+            continue
+        lines += [f"**{column}**", "", *_table(cells, column, frontier), ""]
+        waiting = [cell.row for cell in cells if not cell.tuning]
+        if waiting:
+            lines += [f"Not run yet: {', '.join(dict.fromkeys(waiting))}.", ""]
+    return lines
+
+
+def summary(result: ExperimentResult, frontier: Frontier) -> str:
+    """Return on how many columns a row of this package is best at the headline's limit.
+
+    Every column on which a rival is ahead is named, with the difference. Rows that use labels are
+    not compared.
+
+    Args:
+        result: of an experiment, maybe with cells that have not been run.
+        frontier: of its plan.
+    """
+    ahead, behind, without = [], [], []
+    measured = 0
+    for column, cells in result.columns.items():
+        if not any(cell.runs for cell in cells):
+            continue
+        measured += 1
+        utility = frontier.utility[column]
+        best: dict[bool, tuple[float, str]] = {}
+        for row in _unlabeled(cells, frontier):
+            cell = within_leakage(frontier, cells, row, column, frontier.headline)
+            if cell is not None and cell.runs:
+                ours = row in frontier.ours
+                value = (statistics.mean(cell.values(utility)), row)
+                best[ours] = max(best.get(ours, value), value)
+        if not best:
+            without.append(column)
+        elif False not in best or (True in best and best[True][0] >= best[False][0]):
+            ahead.append(column)
+        elif True not in best:
+            behind.append(f"{column} ({best[False][1]}; none of ours reaches the limit)")
+        else:
+            points = best[False][0] - best[True][0]
+            behind.append(f"{column} ({best[False][1]}, by {points:.1f} points)")
+    if not measured:
+        return "No dataset has been measured on its test split yet."
+    sets = "dataset" if measured == 1 else "datasets"
+    text = (
+        f"At a leakage of at most {frontier.headline:g}, selected on validation, one of our methods"
+        f" keeps the most utility on {len(ahead)} of {measured} {sets}"
+        f"{f' ({_listed(ahead)})' if ahead else ''}."
+    )
+    if behind:
+        text += f" A rival is ahead on {_listed(behind)}."
+    if without:
+        text += f" No method without labels reaches this limit on {_listed(without)}."
+    return text
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A cell that was selected for a limit, measured on test."""
+
+    value: float | None
+    """What is compared; None if it has not been measured yet."""
+    text: str
+
+
+def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list[str]:
+    utility = frontier.utility[column]
+    name = TITLES[utility]
+    header = [
+        "method",
+        *(f"{name} at leakage ≤ {limit:g}" for limit in frontier.leakage),
+        *(f"leakage at ≤ {100 * limit:g} points lost" for limit in frontier.loss),
+    ]
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    rows = sorted(rows, key=lambda row: row in frontier.labeled)
+    entries = {row: list(_entries(cells, row, column, frontier)) for row in rows}
+    signs = [1] * len(frontier.leakage) + [-1] * len(frontier.loss)
+    best = [
+        max(
+            (
+                sign * entry.value
+                for row in _unlabeled(cells, frontier)
+                if (entry := entries[row][number]) is not None and entry.value is not None
+            ),
+            default=None,
+        )
+        for number, sign in enumerate(signs)
+    ]
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    for row in rows:
+        shown = [row + (" (uses labels)" if row in frontier.labeled else "")]
+        for entry, sign, value in zip(entries[row], signs, best, strict=True):
+            if entry is None:
+                shown.append("-")
+            elif (
+                entry.value is not None
+                and row not in frontier.labeled
+                and sign * entry.value == value
+            ):
+                shown.append(f"**{entry.text}**")
+            else:
+                shown.append(entry.text)
+        lines.append(f"| {' | '.join(shown)} |")
+    return lines
+
+
+def _entries(
+    cells: Sequence[CellResult], row: str, column: str, frontier: Frontier
+) -> Iterator[_Entry | None]:
+    """The entries of a row, None where no cell keeps the limit."""
+    utility = frontier.utility[column]
+    for limit in frontier.leakage:
+        cell = within_leakage(frontier, cells, row, column, limit)
+        yield _entry(cell, utility, LEAKAGE)
+    for limit in frontier.loss:
+        cell = within_loss(frontier, cells, row, column, limit)
+        yield _entry(cell, LEAKAGE, utility)
+
+
+def _entry(cell: CellResult | None, measure: Measure, beside: Measure) -> _Entry | None:
+    if cell is None:
+        return None
+    if not cell.runs:
+        return _Entry(None, "not run")
+    values, others = cell.values(measure), cell.values(beside)
+    digits = 2 if beside in LOWER_IS_BETTER else 1
+    other = f"{round(statistics.mean(others), digits) + 0.0:.{digits}f}"
+    return _Entry(statistics.mean(values), f"{mean_and_deviation(values, measure)} ({other})")
+
+
+def _unlabeled(cells: Sequence[CellResult], frontier: Frontier) -> list[str]:
+    rows = dict.fromkeys(cell.row for cell in cells)
+    return [row for row in rows if row not in frontier.labeled]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Join names: "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,167 @@
+"""Removing a condition from features: what each method keeps of the label at the same leakage.
+
+Every method of a dataset has the encoder, the data and the budget of its recipe, and at most three
+values of its strength.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from cclk.experiments.erasure import Erasure
+from cclk.experiments.measure import Measure
+from cclk.experiments.plan import Cell, Experiment, Frontier, Overrides, Plan, Size
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all methods of a dataset share."""
+
+    settings: Overrides
+    """Encoder, augmentation and budget."""
+    utility: Measure = "accuracy"
+    seeds: int = 5
+    noise: float = 0.0
+    """`release_noise` of the rows that have it; 0 for datasets of images, which have none."""
+    flat: bool = False
+    """Whether the inputs are the columns of a table, which can be erased without an encoder."""
+    strengths: Overrides = field(default_factory=dict)
+    """Row -> its strengths, where they differ from `STRENGTHS`."""
+
+
+IMAGES: Overrides = {
+    "encoder": "lenet5", "batch_size": 256, "steps": 800, "lr": 3e-3, "warmup": 1,
+    "temperature": 0.2, "weights": "nw", "log_every": 100,
+}  # fmt: skip
+TABLES: Overrides = {
+    "encoder": "mlp", "encoder_options": {"hidden": [128, 64]}, "feature_width": 16,
+    "augmentation": "vectors", "augmentation_options": {"noise": 0.1, "mask": 0.2},
+    "batch_size": 256, "steps": 800, "lr": 3e-3, "warmup": 1,
+    "temperature": 0.2, "weights": "nw", "log_every": 100,
+}  # fmt: skip
+RECIPES: dict[str, Recipe] = {
+    "colormnist": Recipe(
+        {**IMAGES, "augmentation": "digits", "augmentation_options": {"crop": [0.25, 1.0]}}
+    ),
+    "rotated-fashion": Recipe({**IMAGES, "augmentation": "simclr"}),
+    "adult": Recipe(TABLES, utility="auc", noise=0.5, flat=True),
+    "crime": Recipe({**TABLES, "steps": 400}, utility="auc", noise=0.5, flat=True),
+    "health": Recipe(TABLES, utility="auc", seeds=3, noise=0.5, flat=True),
+    "cells": Recipe({**TABLES, "steps": 400, "batch_size": 128}, noise=0.5, flat=True),
+}
+"""Dataset -> recipe. Change them here: rows get them as they are."""
+
+INFONCE = "InfoNCE"
+CLUSTERS = "Fair-InfoNCE"
+FAIR = "Fair-CCLK"
+PENALTY = "Fair-CCLK + penalty"
+NOISE = "Fair-CCLK + penalty + noise"
+KEEP = "Fair-CCLK + penalty, label known"
+REVERSAL = "InfoNCE + gradient reversal"
+HSIC = "InfoNCE + HSIC"
+ICL = "InfoNCE + inverse contrast"
+LEACE = "InfoNCE, then LEACE"
+CORRELATION = "CorrelationRemover"
+
+STRENGTHS: dict[str, tuple[float, ...]] = {
+    CLUSTERS: (5, 10, 20),
+    FAIR: (3, 12, 48),
+    PENALTY: (1, 5, 20),
+    NOISE: (1, 5, 20),
+    KEEP: (1, 5, 20),
+    REVERSAL: (1, 5, 20),
+    HSIC: (1, 10, 100),
+    ICL: (1, 10, 100),
+    CORRELATION: (0.25, 0.5, 1.0),
+}
+"""Row -> clusters, neighbors, strength of the penalty, or alpha: the same number for each."""
+
+SMOKE: Overrides = {"batch_size": 64, "steps": 4, "warmup": 0}
+SMOKE_ROWS = 100
+
+
+def _settings(row: str, strength: float, recipe: Recipe) -> Overrides:
+    """The settings of a row that are not of the recipe."""
+    penalized = {"method": "fair-cclk", "leakage_penalty": strength}
+    rival = {"method": "infonce", "leakage_penalty": strength}
+    noise = {"release_noise": recipe.noise} if recipe.noise else {}
+    return {
+        CLUSTERS: {"method": "fair-infonce", "clusters": round(strength)},
+        FAIR: {"method": "fair-cclk", "neighbors": strength},
+        PENALTY: penalized,
+        NOISE: {**penalized, **noise},
+        KEEP: {**penalized, **noise, "keep": "label"},
+        REVERSAL: {**rival, "penalty": "adversary"},
+        HSIC: {**rival, "penalty": "hsic"},
+        ICL: {**rival, "penalty": "icl"},
+    }.get(row, {"method": "infonce"})
+
+
+def cells(dataset: str, recipe: Recipe) -> Iterator[Cell]:
+    """All methods on a dataset.
+
+    Args:
+        dataset: Name of the dataset, which is the column.
+        recipe: Settings of all its cells.
+    """
+    shared = {"dataset": dataset, **recipe.settings}
+    infonce = {**shared, "method": "infonce"}
+    yield Cell(INFONCE, dataset, infonce)
+    for row, strengths in STRENGTHS.items():
+        if row == NOISE and not recipe.noise:
+            continue
+        own = recipe.strengths.get(row, strengths)
+        assert isinstance(own, tuple)
+        for strength in own:
+            settings, erase = {**shared, **_settings(row, strength, recipe)}, None
+            if row == CORRELATION:
+                erase = Erasure("correlation-remover", strength, inputs=recipe.flat)
+                settings = {"dataset": dataset, "method": "infonce"} if recipe.flat else infonce
+            yield Cell(row, dataset, settings, x=strength, erase=erase)
+    yield Cell(LEACE, dataset, infonce, erase=Erasure("leace"))
+
+
+def plan(size: Size) -> Plan:
+    """All datasets; at size smoke with a few steps and rows, and one strength of each method."""
+    recipes = RECIPES
+    planned = [cell for name, recipe in recipes.items() for cell in cells(name, recipe)]
+    frontier = Frontier(
+        utility={name: recipe.utility for name, recipe in recipes.items()},
+        reference=INFONCE,
+        ours=(FAIR, PENALTY, NOISE, KEEP),
+        labeled=(KEEP,),
+    )
+    measures: tuple[Measure, ...] = ("accuracy", "worst_r2")
+    if size == "smoke":
+        first = {(cell.row, cell.column): cell for cell in reversed(planned)}
+        small = {
+            position: replace(cell, settings={**cell.settings, **SMOKE})
+            for position, cell in first.items()
+        }
+        return Plan(
+            tuple(reversed(small.values())),
+            seeds=1,
+            measures=measures,
+            train_on_holdout=False,
+            note="a few steps and rows: shows that everything runs",
+            frontier=frontier,
+            rows=SMOKE_ROWS,
+        )
+    return Plan(
+        tuple(planned),
+        seeds=5,
+        measures=measures,
+        train_on_holdout=False,
+        frontier=frontier,
+        column_seeds={name: recipe.seeds for name, recipe in recipes.items()},
+    )
+
+
+EXPERIMENT = Experiment(
+    "removal",
+    "Removing a condition: utility at the same leakage",
+    "beyond the paper",
+    plan,
+    axis="strength",
+)
