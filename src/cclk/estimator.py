@@ -65,11 +65,13 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         weights: weights of the conditional operator: "loo", "paper", "release" or "nw".
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
+        remove: how much of the sensitive features to remove, at the cost of accuracy: "light",
+            "medium" or "strong", which set the three parameters below where they are None; "" for
+            the contrastive loss alone. "auto" is "medium" with sensitive features, else "".
         leakage_penalty: strength of the penalty on what the features reveal of the sensitive
             features, see `cclk.LeakagePenalty`; 0 for none.
-        feature_width: number of features; None keeps that of the encoder. Narrow features are
-            easier to clear of a condition.
-        release_noise: standard deviation of noise on the features, a fixed function of each sample;
+        feature_width: number of features. Narrow features are easier to clear of a condition.
+        release_noise: standard deviation of noise on the features, a fixed function of the table;
             0 for none.
         keep: whether the features must keep the labels y that are passed to `fit`.
         sampler: "uniform", "local" (batches of groups with similar conditions) or "clusters";
@@ -105,9 +107,10 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         temperature: float = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
         weights: str = "nw",  # removes as much as "loo", and needs no linear solve
         neighbors: float = _DEFAULTS.loss.neighbors,
-        leakage_penalty: float = _DEFAULTS.removal.leakage_penalty,
-        feature_width: int | None = _DEFAULTS.model.feature_width,
-        release_noise: float = _DEFAULTS.removal.release_noise,
+        remove: str = "auto",
+        leakage_penalty: float | None = None,
+        feature_width: int | None = None,
+        release_noise: float | None = None,
         keep: bool = False,
         sampler: str = _DEFAULTS.train.sampler,
         random_state: int = _DEFAULTS.seed,
@@ -124,6 +127,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.temperature = temperature
         self.weights = weights
         self.neighbors = neighbors
+        self.remove = remove
         self.leakage_penalty = leakage_penalty
         self.feature_width = feature_width
         self.release_noise = release_noise
@@ -288,7 +292,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
             " leakage_penalty feature_width release_noise"
         )
+        remove = "medium" if method.startswith("fair") else ""
         overrides = {name: getattr(self, name) for name in same.split()} | {
+            "remove": remove if self.remove == "auto" else self.remove,
             "keep": "label" if self.keep else "",
             "method": method,
             "optimizer": "adamw",

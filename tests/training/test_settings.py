@@ -202,3 +202,19 @@ def test_losses_and_settings_have_the_same_defaults() -> None:
         for name in (parameters.keys() & LossSettings.model_fields.keys()) - {"kernel"}:
             same = getattr(settings, name) == parameters[name].default
             assert same == (name not in ("views", "symmetric")), (loss, name)
+
+
+def test_a_level_of_removal_sets_what_is_not_set() -> None:
+    images = load(overrides={"remove": "medium"})
+    assert images.removal.leakage_penalty > 0
+    assert images.model.feature_width == 16
+    assert images.removal.release_noise == 0
+    table = load(overrides={"remove": "medium", "encoder": "mlp", "leakage_penalty": 7})
+    assert table.removal.leakage_penalty == 7
+    assert table.removal.release_noise > 0
+    assert load().removal == load(overrides={"remove": ""}).removal
+    strengths = [
+        load(overrides={"remove": level}).removal.leakage_penalty
+        for level in ("light", "medium", "strong")
+    ]
+    assert strengths == sorted(strengths)

@@ -17,6 +17,8 @@ from cclk.training.settings import RENAMED, choices, setting_fields
 MAIN = Group("Most used", sort_key=2)
 COMMON = (
     "method",
+    "remove",
+    "keep",
     "seed",
     "dataset",
     "encoder",

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from cclk.errors import SettingsError
+from cclk.training.settings import Settings
 
 Missing = Literal["error", "drop", "impute"]
+
+FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2, "weights": "nw"}
+"""What suits methods that remove the condition, on any table: see docs/how-to."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ class OwnTable:
         if self.image:
             options |= {"size": self.image_size, "gray": self.gray}
         defaults = self._suitable() if suit else {}
+        method = overrides.get("method", Settings().method)
+        if suit and self.condition and str(method).startswith("fair"):
+            defaults |= FAIR
         if "encoder" in overrides:  # the options are those of the default encoder
             defaults.pop("encoder_options", None)
         data = {"dataset": str(Path(self.data).resolve()), "dataset_options": options}

@@ -67,6 +67,7 @@ class Removal:
         penalty: Called as `penalty(features, condition, rows=(features, condition))`.
 
     Attributes:
+        contrast: Factor of the contrastive loss.
         leakage: The penalty of the last step, before it is multiplied by its strength; None before
             the first step and without a penalty.
     """
@@ -92,7 +93,7 @@ class Removal:
                 " removal.keep to '' and removal.independence to 'parity'"
             )
         self.strength = removal.leakage_penalty
-        self.keep = removal.keep_strength if removal.keep else 0.0
+        self.contrast = 1 / removal.keep_strength if removal.keep else 1.0
         self.per_label = removal.independence == "odds"
         self.ramp = max(1.0, removal.penalty_ramp * total)
         self.classes = len(dataset.classes)
@@ -148,7 +149,7 @@ class Removal:
             labels = self.train.y[rows[own]].to(scores.device)
             share = len(labels) / len(rows)
             # Averaged over processes, the terms are those of the joined batch.
-            loss = loss + self.keep * F.cross_entropy(scores, labels) * share * len(counts)
+            loss = loss + F.cross_entropy(scores, labels) * share * len(counts)
         return loss
 
     def _leakage(

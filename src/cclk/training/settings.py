@@ -151,6 +151,14 @@ class LossSettings(Section):
 class RemovalSettings(Section):
     """What the features must not reveal, and what they must keep."""
 
+    remove: Literal["", "light", "medium", "strong"] = Field(
+        "",
+        description=(
+            "how much of the condition to remove, at the cost of accuracy: light, medium or strong;"
+            " sets leakage_penalty, feature_width and, for tables, release_noise, unless they are"
+            " set"
+        ),
+    )
     leakage_penalty: float = Field(
         0.0,
         ge=0,
@@ -186,7 +194,11 @@ class RemovalSettings(Section):
             " classifier beside the loss"
         ),
     )
-    keep_strength: float = Field(1.0, gt=0, description="strength of the classifier of keep")
+    keep_strength: float = Field(
+        100.0,
+        gt=0,
+        description="with keep, the contrastive loss is divided by it, so that the label decides",
+    )
     independence: Literal["parity", "odds"] = Field(
         "parity",
         description=(
@@ -365,6 +377,7 @@ def load(
         if value is not None:
             _override(tree, name, _from_toml(value))
     _suit_vectors(tree)
+    _expand_remove(tree)
     return parse(tree, where)
 
 
@@ -485,6 +498,39 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
     if key in ("epochs", "steps"):  # the last one applies
         target.pop("steps" if key == "epochs" else "epochs", None)
     target[key] = value
+
+
+REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
+    "light": (
+        {"leakage_penalty": 2, "feature_width": 32},
+        {"leakage_penalty": 2, "feature_width": 16, "release_noise": 0.3},
+    ),
+    "medium": (
+        {"leakage_penalty": 5, "feature_width": 16},
+        {"leakage_penalty": 5, "feature_width": 16, "release_noise": 0.5},
+    ),
+    "strong": (
+        {"leakage_penalty": 10, "feature_width": 16, "penalty_rows": 256},
+        {"leakage_penalty": 10, "feature_width": 16, "release_noise": 1.0},
+    ),
+}
+"""Level of `remove` -> settings for images, and for tables."""
+
+
+def _expand_remove(tree: dict[str, Any]) -> None:
+    """Set what the level of removal stands for, unless it is set."""
+    removal, model = tree.get("removal", {}), tree.setdefault("model", {})
+    if not isinstance(removal, dict) or not isinstance(model, dict):
+        return
+    level = removal.get("remove")
+    if level not in REMOVAL:
+        return
+    tables = model.get("encoder") == "mlp"
+    for name, value in REMOVAL[level][tables].items():
+        if name != "feature_width":
+            removal.setdefault(name, value)
+        elif not model.get("encoder_options"):  # which set the width of the network
+            model.setdefault(name, value)
 
 
 def _suit_vectors(tree: dict[str, Any]) -> None:

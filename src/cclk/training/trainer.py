@@ -117,8 +117,8 @@ class Trainer:
             loss = self.method.loss(*projections.chunk(2), condition)
         else:
             loss = self.momentum.loss(projections, views, condition, rows, self._counts)
-        if more is not None:
-            loss = loss + more
+        if self.removal is not None and more is not None:
+            loss = self.removal.contrast * loss + more
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
         self.optimizer.zero_grad()
