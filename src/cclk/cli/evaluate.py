@@ -10,6 +10,17 @@ from cyclopts import Parameter
 from cclk._terminal import Console
 from cclk.cli.output import QUIET, TRUST_CODE
 
+_MORE = {
+    "": "To remove more, train with --remove medium.",
+    "light": "To remove more, train with --remove medium.",
+    "medium": "To remove more, train with --remove strong.",
+    "strong": (
+        "To remove more, train with narrower features (--feature-width), a stronger"
+        " --leakage-penalty, or for tables more --release-noise."
+    ),
+}
+"""The level of removal -> what to try if it did not suffice."""
+
 
 def evaluate(
     runs: Annotated[list[Path], Parameter(help="folders of finished runs", negative="")],
@@ -52,10 +63,10 @@ def evaluate(
             for name, evaluation in evaluations.items()
             for sentence in evaluation.sentences()
         ]
-        if any(
-            named[name].settings.method.startswith("fair") and evaluation.remaining
+        lines += dict.fromkeys(
+            _MORE[named[name].settings.removal.remove]
             for name, evaluation in evaluations.items()
-        ):
-            lines.append("A stronger leakage penalty or narrower features remove more.")
+            if named[name].settings.method.startswith("fair") and evaluation.remaining
+        )
         for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)

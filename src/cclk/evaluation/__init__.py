@@ -1,6 +1,5 @@
 """Evaluation: accuracy on the label and leakage of the condition, by probes of a representation."""
 
-from cclk.evaluation.association import Association, association
 from cclk.evaluation.estimate import Estimate
 from cclk.evaluation.evaluate import evaluate, linear_auc
 from cclk.evaluation.feature_splits import Samples
@@ -14,6 +13,7 @@ from cclk.evaluation.scores import (
 )
 from cclk.evaluation.tradeoff import pareto_optimal
 from cclk.evaluation.two_probes import two_probes
+from cclk.removal.association import Association, association
 
 __all__ = [
     "Accuracy", "Association", "ColumnLeakage", "Estimate", "Evaluation", "FeatureScores",

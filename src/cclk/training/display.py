@@ -58,6 +58,8 @@ class Display:
             metrics += f"  neighbors {line['effective_neighbors']:.1f}"
         if "leakage" in line:
             metrics += f"  leakage {line['leakage']:.2f}"
+        if "association" in line:
+            metrics += f"  association {line['association']:.2f}"
         self.progress.update(self.task, completed=line["step"], metrics=metrics)
         now = time.perf_counter()
         if not self.console.is_terminal and (

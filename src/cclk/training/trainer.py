@@ -16,7 +16,10 @@ from torch import Tensor, nn
 
 from cclk import augment
 from cclk.data.dataset import Dataset
+from cclk.errors import DataError
+from cclk.kernels import Kernel, for_condition
 from cclk.operator.diagnose import neighbors_of
+from cclk.removal.association import association
 from cclk.training import _process, methods
 from cclk.training.launch import launch
 from cclk.training.loading import Loader
@@ -89,6 +92,8 @@ class Trainer:
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
         self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
+        self._kernel: Kernel | None = None
+        """Of the condition, to show the association with."""
 
     def _loaded_rows(self, step: int) -> Tensor:
         rows = self.method.sampler.batch(step)
@@ -100,7 +105,7 @@ class Trainer:
         """Load, augment, forward, loss, backward, update. Returns the loss, detached."""
         self._rows = rows = self.method.sampler.batch(step)
         loaded = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
-        x = loaded[: self._counts[self.fabric.global_rank]]
+        self._samples = x = loaded[: self._counts[self.fabric.global_rank]]
         views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
         more = None
         if self.removal is None:
@@ -172,6 +177,7 @@ class Trainer:
             line["floored"] = float(report.floored)
         if self.removal is not None and self.removal.leakage is not None:
             line["leakage"] = round(float(self.removal.leakage), 4)
+        line |= self._association()
         if self.method.kernel is not None and self.method.condition is not None:
             rows, options = self._rows, self.settings.loss
             if self.momentum is not None:
@@ -186,6 +192,29 @@ class Trainer:
             )
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
+
+    @torch.no_grad()
+    def _association(self) -> dict[str, float]:
+        """The association of the last samples' features, without augmentation, with the condition;
+        nothing without a condition, or if no sample has neighbors.
+        """
+        rows = self._rows[self._own]
+        if not self.dataset.columns or len(rows) < 3:
+            return {}
+        condition = self.dataset.condition(self.dataset.train)
+        if self._kernel is None:
+            self._kernel = for_condition(condition).fit(condition, batch_size=len(rows))
+        training = self.network.training
+        encoder = self.network.encoder.eval()
+        try:
+            with self.fabric.autocast():
+                features = encoder.encode(self._samples)
+            measured = association(features.cpu(), condition.rows(rows), self._kernel)
+        except DataError:
+            return {}
+        finally:
+            encoder.train(training)
+        return {"association": round(measured.value, 4)}
 
     def best_threads(self) -> int:
         """The number of threads to train with; processes on one machine keep their share."""
