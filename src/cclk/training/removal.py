@@ -68,8 +68,8 @@ class Removal:
 
     Attributes:
         contrast: Factor of the contrastive loss.
-        leakage: The penalty of the last step, before it is multiplied by its strength; None before
-            the first step and without a penalty.
+        leakage: The penalty of the last step, before it is multiplied by its strength: the mean
+            over the columns of the condition. None before the first step and without a penalty.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Removal:
         self.contrast = 1 / removal.keep_strength if removal.keep else 1.0
         self.per_label = removal.independence == "odds"
         self.ramp = max(1.0, removal.penalty_ramp * total)
-        self.classes = len(dataset.classes)
+        self.classes, self.columns = len(dataset.classes), max(1, len(dataset.columns))
         self.seed, self.train = settings.seed, dataset.train
         self.further = min(removal.penalty_rows, len(dataset.train) - settings.train.batch_size)
         self.condition = dataset.condition(dataset.train)
@@ -178,4 +178,4 @@ class Removal:
         if further is not None and len(further[1]):
             others = (further[0], self.condition.rows(further[1]))
         leakage: Tensor = self.penalty(features, self.condition.rows(rows), rows=others)
-        return leakage
+        return leakage / self.columns  # or every further column would weaken all other terms
