@@ -35,8 +35,8 @@ IMAGES: Overrides = {
     "temperature": 0.2, "weights": "nw", "log_every": 100,
 }  # fmt: skip
 TABLES: Overrides = {
-    "encoder": "mlp", "feature_width": 16,
-    "augmentation": "vectors", "augmentation_options": {"mask": 0.4},
+    "encoder": "mlp", "feature_width": 8,
+    "augmentation": "vectors", "augmentation_options": {"mask": 0.6},
     "batch_size": 256, "steps": 400, "lr": 3e-3,
     "temperature": 0.2, "weights": "nw", "log_every": 100,
 }  # fmt: skip
@@ -50,10 +50,12 @@ RECIPES: dict[str, Recipe] = {
         }
     ),
     "rotated-fashion": Recipe({**IMAGES, "feature_width": 8, "augmentation": "simclr"}),
-    "adult": Recipe(TABLES, utility="auc", noise=0.5, rows=768, flat=True),
-    "crime": Recipe(TABLES, utility="auc", noise=0.5, flat=True),
-    "health": Recipe(TABLES, utility="auc", seeds=3, noise=0.5, rows=768, flat=True),
-    "cells": Recipe({**TABLES, "batch_size": 128}, noise=0.5, flat=True),
+    "adult": Recipe({**TABLES, "feature_width": 4}, utility="auc", noise=0.35, rows=512, flat=True),
+    "crime": Recipe(TABLES, utility="auc", noise=0.35, flat=True),
+    "health": Recipe(
+        {**TABLES, "feature_width": 4}, utility="auc", seeds=3, noise=0.35, rows=512, flat=True
+    ),
+    "cells": Recipe({**TABLES, "batch_size": 128}, noise=0.35, flat=True),
 }
 """Dataset -> recipe. Change them here: rows get them as they are."""
 
@@ -75,7 +77,7 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     FAIR: (3, 12, 48),
     PENALTY: (1, 3, 10),
     NOISE: (2, 5, 10),
-    KEEP: (1, 3, 10),
+    KEEP: (1, 2, 5),
     NOISE_ONLY: (0.25, 0.5, 1.0),
     REVERSAL: (1, 5, 20),
     HSIC: (1, 10, 100),
@@ -98,7 +100,7 @@ def _settings(row: str, strength: float, recipe: Recipe) -> Overrides:
     rival = {"method": "infonce", "leakage_penalty": strength}
     # Features that need to predict the label only can have more noise.
     noise = {"release_noise": recipe.noise} if recipe.noise else {}
-    more_noise = {"release_noise": 2 * recipe.noise} if recipe.noise else {}
+    more_noise = {"release_noise": round(1.5 * recipe.noise, 3)} if recipe.noise else {}
     return {
         CLUSTERS: {"method": "fair-infonce", "clusters": round(strength)},
         FAIR: {"method": "fair-cclk", "neighbors": strength},
