@@ -65,6 +65,7 @@ FAIR = "Fair-CCLK"
 PENALTY = "Fair-CCLK + penalty"
 NOISE = "Fair-CCLK + penalty + noise"
 NOISE_ONLY = "InfoNCE + noise"
+LOO = "Fair-CCLK + penalty, weights loo"
 KEEP = "Fair-CCLK + penalty, label known"
 REVERSAL = "InfoNCE + gradient reversal"
 HSIC = "InfoNCE + HSIC"
@@ -77,11 +78,12 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     FAIR: (3, 12, 48),
     PENALTY: (1, 3, 10),
     NOISE: (2, 5, 10),
+    LOO: (1, 3, 10),
     KEEP: (1, 2, 5),
     NOISE_ONLY: (0.25, 0.5, 1.0),
     REVERSAL: (1, 5, 20),
-    HSIC: (1, 10, 100),
-    ICL: (1, 10, 100),
+    HSIC: (10, 30, 100),
+    ICL: (10, 100, 1000),
     CORRELATION: (0.25, 0.5, 1.0),
 }
 """Row -> clusters, neighbors, strength of the penalty, scale of the noise, or alpha: the same
@@ -106,6 +108,7 @@ def _settings(row: str, strength: float, recipe: Recipe) -> Overrides:
         FAIR: {"method": "fair-cclk", "neighbors": strength},
         PENALTY: penalized,
         NOISE: {**penalized, **noise},
+        LOO: {**penalized, "weights": "loo"},
         KEEP: {**penalized, **more_noise, "keep": "label"},
         NOISE_ONLY: {"method": "infonce", "release_noise": strength},
         REVERSAL: {**rival, "penalty": "adversary"},
@@ -143,7 +146,7 @@ def plan(size: Size) -> Plan:
     frontier = Frontier(
         utility={name: recipe.utility for name, recipe in recipes.items()},
         reference=INFONCE,
-        ours=(FAIR, PENALTY, NOISE, KEEP),
+        ours=(FAIR, PENALTY, NOISE, LOO, KEEP),
         labeled=(KEEP,),
     )
     measures: tuple[Measure, ...] = ("accuracy", "worst_r2")
