@@ -20,6 +20,7 @@ from cclk.evaluation import Evaluation
 from cclk.experiments.frontier_table import frontier_tables
 from cclk.experiments.measure import Measure, mean_and_deviation
 from cclk.experiments.results import read
+from cclk.training.settings import REMOVAL
 
 PAGES = [
     path.relative_to(ROOT).as_posix()
@@ -282,7 +283,20 @@ def removal() -> str:
     return "\n".join([*frontier_tables(result, result.frontier), f"{how} of one-thread processes."])
 
 
+def levels() -> str:
+    """What the levels of the setting `remove` stand for."""
+    names = ("leakage_penalty", "feature_width", "penalty_rows", "release_noise")
+    lines = ["| level | data | " + " | ".join(f"`{name}`" for name in names) + " |"]
+    lines.append("|---" * (len(names) + 2) + "|")
+    for level, kinds in REMOVAL.items():
+        for data, values in zip(("images", "tables"), kinds, strict=True):
+            cells = (f"{values[name]:g}" if name in values else "" for name in names)
+            lines.append(f"| `{level}` | {data} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "levels": levels,
     "loss-speed": loss_speed,
     "demo": demo,
     "step": step,

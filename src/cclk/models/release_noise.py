@@ -1,4 +1,4 @@
-"""Noise on released features, a fixed function of each sample."""
+"""Noise on released features, a fixed function of the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDS = 3
 
 
 class ReleaseNoise(nn.Module):
-    r"""Standardize features and add Gaussian noise that depends on the sample only.
+    r"""Standardize features and add Gaussian noise that depends on the table only.
 
     .. math:: h'_i = \frac{h_i - \mu}{\sigma} + \mathrm{scale} \cdot
               \varepsilon(\mathrm{hash}(x_i), \#\{j < i : x_j = x_i\})

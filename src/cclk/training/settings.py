@@ -183,7 +183,7 @@ class RemovalSettings(Section):
         0.0,
         ge=0,
         description=(
-            "noise on the features, a fixed function of each sample, in units of their standard"
+            "noise on the features, a fixed function of the table, in units of their standard"
             " deviation; for tables"
         ),
     )
@@ -502,16 +502,16 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
 
 REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "light": (
-        {"leakage_penalty": 2, "feature_width": 32},
+        {"leakage_penalty": 5, "feature_width": 24},
         {"leakage_penalty": 2, "feature_width": 16, "release_noise": 0.3},
     ),
     "medium": (
         {"leakage_penalty": 5, "feature_width": 16},
-        {"leakage_penalty": 5, "feature_width": 16, "release_noise": 0.5},
+        {"leakage_penalty": 5, "feature_width": 8, "release_noise": 0.4},
     ),
     "strong": (
-        {"leakage_penalty": 10, "feature_width": 16, "penalty_rows": 256},
-        {"leakage_penalty": 10, "feature_width": 16, "release_noise": 1.0},
+        {"leakage_penalty": 10, "feature_width": 8},
+        {"leakage_penalty": 10, "feature_width": 4, "release_noise": 0.4, "penalty_rows": 512},
     ),
 }
 """Level of `remove` -> settings for images, and for tables."""
