@@ -32,6 +32,9 @@ class Encoder(nn.Module):
     """
 
     width: int
+    """Number of features."""
+    network_width: int
+    """Number of features of the network, before the linear layer that narrows them."""
     inputs: InputTransform
 
     def __init__(
@@ -60,6 +63,7 @@ class Encoder(nn.Module):
         with _ConvolutionRecord() as record:
             self.width = self._infer_width(torch.zeros(shape).to(parameter))
         self._channels_last = self.inputs.images and not record.narrow
+        self.network_width = self.width
         if width is not None:
             self.last = nn.Linear(self.width, width).to(parameter)
             self.width = width

@@ -9,22 +9,24 @@ from cclk.models.mlp import hidden_layer
 from cclk.registry import HEADS
 
 
-def build_head(name: str, width: int, out: int = 128) -> nn.Module:
+def build_head(name: str, width: int, out: int = 128, hidden: int | None = None) -> nn.Module:
     """Build a projection head.
 
-    - "linear-bn": linear, batch norm, ReLU, linear, batch norm without affine parameters; the
-      authors' release.
+    - "linear-bn": linear to `hidden`, batch norm, ReLU, linear, batch norm without affine
+      parameters; the authors' release.
     - "mlp": two hidden layers of 2048 with batch norm and ReLU, then linear (the paper's
       2048-2048-128).
     - "linear": two linear layers without an activation (as the paper describes it for ColorMNIST).
     - "none": the features themselves; `out` is ignored.
     - "package.module:factory": a function or class that returns an `nn.Module`. It is called with
-      `width` and `out` if it has parameters of these names.
+      `width`, `out` and `hidden` if it has parameters of these names.
 
     Args:
         name: Name or import path of the head.
         width: Number of features of the encoder.
         out: Number of dimensions of the projection.
+        hidden: Width of the hidden layer of "linear-bn"; by default `width`. Training passes the
+            width of the network, which is larger than that of narrow features.
 
     Example:
         >>> build_head("linear", width=84)
@@ -35,7 +37,7 @@ def build_head(name: str, width: int, out: int = 128) -> nn.Module:
     """
     if out < 1:
         raise SettingsError(f"out is {out}: a projection has at least 1 dimension")
-    head = HEADS.create(name, {"width": width, "out": out})
+    head = HEADS.create(name, {"width": width, "out": out, "hidden": hidden or width})
     if not isinstance(head, nn.Module):
         raise SettingsError(
             f"the head {name!r} is a {type(head).__name__}: it must be a torch.nn.Module"
@@ -43,11 +45,11 @@ def build_head(name: str, width: int, out: int = 128) -> nn.Module:
     return head
 
 
-def linear_bn(width: int, out: int) -> nn.Module:
+def linear_bn(width: int, out: int, hidden: int) -> nn.Module:
     # The order of construction is the order of the random draws.
-    hidden = hidden_layer(width, width)
-    last = nn.Linear(width, out, bias=False), nn.BatchNorm1d(out, affine=False)
-    return nn.Sequential(*hidden, *last)
+    first = hidden_layer(width, hidden)
+    last = nn.Linear(hidden, out, bias=False), nn.BatchNorm1d(out, affine=False)
+    return nn.Sequential(*first, *last)
 
 
 def mlp(width: int, out: int) -> nn.Module:

@@ -29,7 +29,7 @@ class ReleaseNoise(nn.Module):
 
     Equal samples of a table, which are different people with the same answers, have different
     noise: with the same noise, all of them would be released as one point, and the mean of the
-    condition at that point could be looked up. (On the Adult data, where half of the rows are not
+    condition at that point could be learned. (On the Adult data, where half of the rows are not
     unique, probes read R^2 0.10 of the age from such noise alone.) They are counted in the batch,
     or in all batches within `one_table`.
 

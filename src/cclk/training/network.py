@@ -42,7 +42,9 @@ class ContrastiveNetwork(nn.Module):
                 release_noise=settings.removal.release_noise,
                 **model.encoder_options,
             )
-            self.head = build_head(model.head, self.encoder.width, model.projection)
+            self.head = build_head(
+                model.head, self.encoder.width, model.projection, self.encoder.network_width
+            )
 
     def forward(self, views: Tensor) -> Tensor:
         """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented."""
