@@ -222,8 +222,11 @@ def encoder(
     method: Method, width: int, plan: Plan, seed: int, choice: dict[str, Any]
 ) -> cclk.ConditionalEncoder:
     """Return the fair encoder, or the same without a condition."""
+    # The loss alone, without a penalty: `cclk bench removal` compares ways to remove more.
     options: dict[str, Any] = (
-        {"method": "fair", "sampler": "local"} if method == "fair" else {"method": "infonce"}
+        {"method": "fair", "sampler": "local", "remove": ""}
+        if method == "fair"
+        else {"method": "infonce"}
     )
     return cclk.ConditionalEncoder(
         **options,
