@@ -224,7 +224,7 @@ def encoder(
     """Return the fair encoder, or the same without a condition."""
     # The loss alone, without a penalty: `cclk bench removal` compares ways to remove more.
     options: dict[str, Any] = (
-        {"method": "fair", "sampler": "local", "remove": ""}
+        {"method": "fair", "sampler": "local", "remove": "none"}
         if method == "fair"
         else {"method": "infonce"}
     )

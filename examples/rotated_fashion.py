@@ -113,7 +113,7 @@ def train(
             split="split",
             method=method,
             seed=seed,
-            overrides=choice | budget | {"remove": ""},  # the losses alone, without a penalty
+            overrides=choice | budget | {"remove": "none"},  # the losses alone, without a penalty
             out=folder,
             quiet=True,
         )

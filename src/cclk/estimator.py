@@ -66,8 +66,8 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
         remove: how much of the sensitive features to remove, at the cost of accuracy: "light",
-            "medium" or "strong", which set the three parameters below where they are None; "" for
-            the contrastive loss alone. "auto" is "medium" with sensitive features, else "".
+            "medium" or "strong", which set the three parameters below where they are None; "none"
+            is the contrastive loss alone. "auto" is "medium" with sensitive features.
         leakage_penalty: strength of the penalty on what the features reveal of the sensitive
             features, see `cclk.LeakagePenalty`; 0 for none.
         feature_width: number of features. Narrow features are easier to clear of a condition.
@@ -292,7 +292,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
             " leakage_penalty feature_width release_noise"
         )
-        remove = "medium" if method.startswith("fair") else ""
+        remove = "medium" if method.startswith("fair") else "none"
         overrides = {name: getattr(self, name) for name in same.split()} | {
             "remove": remove if self.remove == "auto" else self.remove,
             "keep": "label" if self.keep else "",

@@ -70,7 +70,7 @@ def test_an_encoder_in_python_needs_no_data(folder: Path) -> None:
     split = opened.dataset.test
     expected = opened.embed_split(split)[0]
     torch.testing.assert_close(encoder(split.x[torch.arange(len(split))]), expected)
-    assert encoder.width == 84
+    assert encoder.width == 16
     assert not encoder.training
     numbers = cclk.load(folder / "numbers")
     split = RunFolder(folder / "numbers").dataset.test

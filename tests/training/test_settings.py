@@ -212,7 +212,7 @@ def test_a_level_of_removal_sets_what_is_not_set() -> None:
     table = load(overrides={"remove": "medium", "encoder": "mlp", "leakage_penalty": 7})
     assert table.removal.leakage_penalty == 7
     assert table.removal.release_noise > 0
-    assert load().removal == load(overrides={"remove": ""}).removal
+    assert load().removal == load(overrides={"remove": "none"}).removal
     strengths = [
         load(overrides={"remove": level}).removal.leakage_penalty
         for level in ("light", "medium", "strong")

@@ -11,7 +11,7 @@ from cclk._terminal import Console
 from cclk.cli.output import QUIET, TRUST_CODE
 
 _MORE = {
-    "": "To remove more, train with --remove medium.",
+    "none": "To remove more, train with --remove medium.",
     "light": "To remove more, train with --remove medium.",
     "medium": "To remove more, train with --remove strong.",
     "strong": (

@@ -18,16 +18,13 @@ MAIN = Group("Most used", sort_key=2)
 COMMON = (
     "method",
     "remove",
-    "keep",
     "seed",
     "dataset",
     "encoder",
     "kernel",
-    "temperature",
     "optimizer",
     "lr",
     "batch_size",
-    "epochs",
     "steps",
 )
 """The settings on a help page; `--help-all` shows all of them."""

@@ -151,13 +151,9 @@ class LossSettings(Section):
 class RemovalSettings(Section):
     """What the features must not reveal, and what they must keep."""
 
-    remove: Literal["", "light", "medium", "strong"] = Field(
-        "",
-        description=(
-            "how much of the condition to remove, at the cost of accuracy: light, medium or strong;"
-            " sets leakage_penalty, feature_width and, for tables, release_noise, unless they are"
-            " set"
-        ),
+    remove: Literal["none", "light", "medium", "strong"] = Field(
+        "none",
+        description="how much of the condition to remove: sets penalty, feature width and noise",
     )
     leakage_penalty: float = Field(
         0.0,
