@@ -220,6 +220,7 @@ def train(
     image_size: int = 32,
     gray: bool = False,
     method: str | None = None,
+    remove: str | None = None,
     dataset: str | None = None,
     seed: int | None = None,
     encoder: str | None = None,
@@ -253,6 +254,8 @@ def train(
         image_size: Pixels; images are cropped to a square and resized.
         gray: Whether to read images in gray.
         method: What to learn from the condition, such as "fair-cclk".
+        remove: How much of the condition to remove with a fair method: "none", "light", "medium" or
+            "strong"; by default "medium" for a table, else "none".
         dataset: A dataset by name, instead of `data`.
         seed: Of weights, batches and views.
         encoder: An encoder by name, such as "resnet18", or `package.module:factory`.
@@ -280,6 +283,7 @@ def train(
     )
     named = {
         "method": method,
+        "remove": remove,
         "dataset": dataset,
         "seed": seed,
         "encoder": encoder,
@@ -310,6 +314,7 @@ def check(
     image_size: int = 32,
     gray: bool = False,
     method: str | None = None,
+    remove: str | None = None,
     dataset: str | None = None,
     seed: int | None = None,
     encoder: str | None = None,
@@ -340,6 +345,7 @@ def check(
     )
     named = {
         "method": method,
+        "remove": remove,
         "dataset": dataset,
         "seed": seed,
         "encoder": encoder,
