@@ -41,10 +41,13 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
         result: of an experiment, maybe with cells that have not been run.
         frontier: of its plan.
     """
-    ahead, behind, without = [], [], []
+    ahead, behind, without, partial = [], [], [], []
     measured = 0
     for column, cells in result.columns.items():
         if not any(cell.runs for cell in cells):
+            continue
+        if not _complete(cells, column, frontier):
+            partial.append(column)
             continue
         measured += 1
         utility = frontier.utility[column]
@@ -64,8 +67,13 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
         else:
             points = best[False][0] - best[True][0]
             behind.append(f"{column} ({best[False][1]}, by {points:.1f} points)")
+    missing = (
+        f" Not all methods have been measured on {_listed(partial)}, which do not count."
+        if partial
+        else ""
+    )
     if not measured:
-        return "No dataset has been measured on its test split yet."
+        return f"No dataset has been measured with all methods yet.{missing}"
     sets = "dataset" if measured == 1 else "datasets"
     text = (
         f"At a leakage of at most {frontier.headline:g}, selected on validation, one of our methods"
@@ -76,7 +84,7 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
         text += f" A rival is ahead on {_listed(behind)}."
     if without:
         text += f" No method without labels reaches this limit on {_listed(without)}."
-    return text
+    return text + missing
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,17 @@ class _Entry:
     value: float | None
     """What is compared; None if it has not been measured yet."""
     text: str
+
+
+def _complete(cells: Sequence[CellResult], column: str, frontier: Frontier) -> bool:
+    """Whether every row without labels has been measured, and what was selected of it on test."""
+    for row in _unlabeled(cells, frontier):
+        if any(cell.row == row and not cell.tuning for cell in cells):
+            return False
+        selected = within_leakage(frontier, cells, row, column, frontier.headline)
+        if selected is not None and not selected.runs:
+            return False
+    return True
 
 
 def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list[str]:
@@ -112,13 +131,17 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
         for number, sign in enumerate(signs)
     ]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    complete = _complete(cells, column, frontier)
     for row in rows:
         shown = [row + (" (uses labels)" if row in frontier.labeled else "")]
         for entry, sign, value in zip(entries[row], signs, best, strict=True):
-            if entry is None:
+            if not any(cell.tuning for cell in cells if cell.row == row):
+                shown.append("not run")
+            elif entry is None:
                 shown.append("-")
             elif (
-                entry.value is not None
+                complete
+                and entry.value is not None
                 and row not in frontier.labeled
                 and sign * entry.value == value
             ):
