@@ -48,6 +48,7 @@ def test_what_is_sensitive_goes_and_the_rest_stays(people: tuple[np.ndarray, ...
         "lr": 1e-2,
         "temperature": 0.5,
         "weight_decay": 0.1,
+        "remove": "none",
     }
 
     def measured(features: np.ndarray) -> tuple[float, float]:
