@@ -13,6 +13,8 @@ from cclk import kernels, losses
 
 Matrix = NDArray[np.float64]
 Formula = Callable[[Matrix, Matrix], float]
+OWN_SHARE = 0.3
+"""`own_share` of "WeaklySupCCLK, outer"."""
 
 
 def band(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -212,6 +214,15 @@ def _anchor(
             / (positive + sum(v for j, v in neighbors if groups[j] == groups[i] and j != i))
         )
     assert w is not None
+    if name == "WeaklySupCCLK, outer":
+        total = sum(value for _, value in neighbors)
+        near = {j: max(w[j, i], 0.0) for j, _ in neighbors if j != i}
+        shares = {j: (1 - OWN_SHARE) * v / max(1.0, sum(near.values())) for j, v in near.items()}
+        result = -(1 - sum(shares.values())) * math.log(positive / total)
+        for j, share in shares.items():
+            logs = [math.log(value / total) for k, value in neighbors if k == j]
+            result -= share * sum(logs) / len(logs)
+        return result
     # The conditional mean of exp f: every sample once, as the mean over its views; the release sums
     # over views instead.
     cond = 0.0

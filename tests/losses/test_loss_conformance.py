@@ -35,6 +35,12 @@ LOSSES: dict[str, tuple[Callable[..., ContrastiveLoss], Callable[..., Tensor]]] 
         lambda **o: cclk.WeaklySupCCLK(kernels.Delta(), **o),
         lambda x, y, z, **o: functional.weakly_sup_cclk(x, y, z, kernel=kernels.Delta(), **o),
     ),
+    "WeaklySupCCLK, outer": (
+        lambda **o: cclk.WeaklySupCCLK(kernels.Delta(), positives="outer", **o),
+        lambda x, y, z, **o: functional.weakly_sup_cclk(
+            x, y, z, kernel=kernels.Delta(), positives="outer", **o
+        ),
+    ),
     "FairCCLK": (
         lambda **o: cclk.FairCCLK(kernels.Delta(), **o),
         lambda x, y, z, **o: functional.fair_cclk(x, y, z, kernel=kernels.Delta(), **o),
@@ -231,7 +237,7 @@ def test_mistakes_name_the_argument(name: str) -> None:
                 r"^support\[1\] has 3 rows but support\[0\] has 24",
             ),
         ]
-    if name in ("WeaklySupCCLK", "FairCCLK"):
+    if name in ("WeaklySupCCLK", "WeaklySupCCLK, outer", "FairCCLK"):
         cases += [
             ((x, y, None), {}, "^condition is missing"),
             ((x, y, z), {"support": (x, None)}, r"^support\[1\] is missing"),
@@ -275,6 +281,31 @@ def test_limits() -> None:
     torch.testing.assert_close(cclk.FairInfoNCE()(x, y, alone), torch.zeros_like(plain))
     wide = cclk.FairCCLK(kernels.RBF(length_scale=1e6), weights="nw")(x, y, alone.double())
     torch.testing.assert_close(wide, plain)
+
+
+def test_the_outer_form_is_infonce_without_neighbors_and_clusters_with_equal_shares() -> None:
+    x, y, z = batch()
+    alone = torch.arange(24)
+    for own_share in (0.0, 0.3, 1.0):
+        loss = cclk.WeaklySupCCLK(kernels.Delta(), positives="outer", own_share=own_share)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cclk.CclkWarning)
+            torch.testing.assert_close(loss(x, y, alone), cclk.InfoNCE()(x, y))
+    own = cclk.WeaklySupCCLK(kernels.Delta(), positives="outer", own_share=1.0)
+    torch.testing.assert_close(own(x, y, z), cclk.InfoNCE()(x, y))
+    share = 1 / 6  # of each of the six samples of a cluster
+    equal = cclk.WeaklySupCCLK(kernels.Delta(), weights="nw", positives="outer", own_share=share)
+    torch.testing.assert_close(equal(x, y, z), cclk.WeaklySupInfoNCE()(x, y, z))
+
+
+def test_the_form_of_the_positives_is_checked_and_shown() -> None:
+    with pytest.raises(ValueError, match="positives is 'both': it must be 'inner' or 'outer'"):
+        cclk.WeaklySupCCLK(kernels.Delta(), positives="both")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"own_share is 1\.5: it must be between 0 and 1"):
+        cclk.WeaklySupCCLK(kernels.Delta(), positives="outer", own_share=1.5)
+    shown = repr(cclk.WeaklySupCCLK(kernels.Delta(), positives="outer", own_share=0.3))
+    assert "positives='outer', own_share=0.3" in shown
+    assert "positives" not in repr(cclk.WeaklySupCCLK(kernels.Delta()))
 
 
 def test_zero_embeddings_and_huge_ones() -> None:
@@ -463,7 +494,7 @@ def test_a_kernel_fitted_in_evaluation_mode_says_so() -> None:
 
 @every_loss
 def test_every_argument_is_in_the_signature_and_documented(name: str) -> None:
-    kind = getattr(cclk, name)
+    kind = getattr(cclk, name.partition(",")[0])
     documented = inspect.getdoc(kind)
     assert documented is not None
     for argument in inspect.signature(kind).parameters:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from functools import partial
 
 import oracles
 import pytest
@@ -19,6 +20,9 @@ from cclk.losses import core
 
 CONDITIONAL = {
     "WeaklySupCCLK": cclk.WeaklySupCCLK,
+    "WeaklySupCCLK, outer": partial(
+        cclk.WeaklySupCCLK, positives="outer", own_share=oracles.OWN_SHARE
+    ),
     "FairCCLK": cclk.FairCCLK,
     "HardNegCCLK": cclk.HardNegCCLK,
 }

@@ -15,7 +15,13 @@ from torch.utils.checkpoint import checkpoint
 
 from cclk.errors import CclkError
 from cclk.losses import core
-from cclk.losses.objectives import Floor, NeighborWeights, WeightedNegatives, WeightedPositives
+from cclk.losses.objectives import (
+    Floor,
+    NeighborWeights,
+    OuterPositives,
+    WeightedNegatives,
+    WeightedPositives,
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,6 @@ class AutogradObjective:
 
 MakeObjective = Callable[
     [core.Layout, float, NeighborWeights],
-    WeightedNegatives | WeightedPositives | AutogradObjective,
+    WeightedNegatives | WeightedPositives | OuterPositives | AutogradObjective,
 ]
 """An objective from the layout of a direction, the temperature and the weights."""

@@ -290,12 +290,17 @@ class ConditionalLoss(ContrastiveLoss):
             " `objective(self, scores, weights, layout)`, which returns the loss of each anchor"
         )
 
+    def tiled_objective(self) -> MakeObjective | None:
+        """Return the objective with a hand-written slope, if there is one."""
+        return self.tiled
+
     @eager
     def forward(
         self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None
     ) -> Tensor:
         """Compute the loss and the report, and warn once if the kernel does not fit the batch."""
         overridden = type(self).objective is not ConditionalLoss.objective
+        make = self.tiled_objective()
         loss, self.report = conditional_contrast(
             x,
             y,
@@ -303,9 +308,7 @@ class ConditionalLoss(ContrastiveLoss):
             support,
             self.conditioning,
             self.options,
-            partial(AutogradObjective, self.objective)
-            if overridden or self.tiled is None
-            else self.tiled,
+            partial(AutogradObjective, self.objective) if overridden or make is None else make,
             embedding_condition=self.embedding_condition,
             examine=not self._examined,
             training=self.training,

@@ -12,7 +12,8 @@ and every loss is -(a - logaddexp(a, b)) = softplus(b - a) of two of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -156,25 +157,53 @@ class WeightedPositives:
 
 
 @dataclass
-class ClusterPositives:
-    """The cluster baseline WeaklySup-InfoNCE: the mean over same-cluster positives j of
-    logsumexp_k S_ik - S_ij.
-    """
+class MeanOfLogs(ABC):
+    """The mean over positives j, with shares v_ij that sum to 1, of logsumexp_k S_ik - S_ij."""
 
     layout: Layout
     temperature: float
     weights: NeighborWeights
 
+    @abstractmethod
+    def shares(self, start: int, stop: int) -> Tensor:
+        """v of a tile of anchors, (rows, columns), at least 0; 0 at the anchors themselves."""
+
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
-        mask = self.weights.tile(start, stop)
-        share = mask.div_(mask.sum(dim=1, keepdim=True))
-        aligned = (share * scores).sum(dim=1)
+        shares = self.shares(start, stop).to(scores.dtype)
+        aligned = (shares * scores).sum(dim=1)
         if self.layout.within:
             self.layout.own(scores, start, stop).fill_(-math.inf)
         scores, shift = exponentiate(scores, self.temperature)
         total = scores.sum(dim=1)
-        slope = scores.mul_(total.reciprocal()[:, None]).sub_(share)
+        slope = scores.mul_(total.reciprocal()[:, None]).sub_(shares)
         return TileResult(unshifted(total.log(), shift) - aligned, slope, torch.ones_like(total))
+
+
+class ClusterPositives(MeanOfLogs):
+    """The cluster baseline WeaklySup-InfoNCE: the same share for all samples of the cluster."""
+
+    def shares(self, start: int, stop: int) -> Tensor:
+        mask = self.weights.tile(start, stop)
+        return mask.div_(mask.sum(dim=1, keepdim=True))
+
+
+@dataclass
+class OuterPositives(MeanOfLogs):
+    """WeaklySup CCL-K with a mean of logarithms: the weights as shares, beside the own pair's."""
+
+    own_share: float
+    floor: Floor = field(default_factory=lambda: Floor(-math.inf))
+
+    def __post_init__(self) -> None:
+        self.weights = replace(self.weights, per_view=False)  # shares of samples, not of views
+
+    def shares(self, start: int, stop: int) -> Tensor:
+        weights = self.weights.tile(start, stop).relu_()  # "paper" has negative ones
+        self.layout.positive(weights, start, stop).zero_()
+        # Weights that sum to less than 1 tell of few neighbors: the own pair has the rest.
+        weights.mul_((1 - self.own_share) / weights.sum(dim=1, keepdim=True).clamp_min(1.0))
+        self.layout.positive(weights, start, stop).copy_(1 - weights.sum(dim=1))
+        return weights
 
 
 @dataclass

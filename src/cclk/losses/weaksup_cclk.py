@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Literal
+
 from torch import Tensor
 
+from cclk.errors import SettingsError
 from cclk.kernels import Kernel
+from cclk.losses.autograd import MakeObjective
 from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
-from cclk.losses.objectives import WeightedPositives
+from cclk.losses.objectives import OuterPositives, WeightedPositives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
+
+Positives = Literal["inner", "outer"]
 
 
 def weakly_sup_cclk(
@@ -20,6 +27,8 @@ def weakly_sup_cclk(
     ridge: float = 0.01,
     solver: Solver = "auto",
     weights: str = "loo",
+    positives: Positives = "inner",
+    own_share: float = 0.1,
     support: Support | None = None,
     temperature: Temperature = 0.1,
     views: Views = "cross",
@@ -30,9 +39,19 @@ def weakly_sup_cclk(
     """Compute `WeaklySupCCLK`; the arguments are those of the class and of its call."""
     conditioning = Conditioning(kernel, ridge, solver, weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return conditional_contrast(x, y, condition, support, conditioning, options, WeightedPositives)[
-        0
-    ]
+    make = make_objective(positives, own_share)
+    return conditional_contrast(x, y, condition, support, conditioning, options, make)[0]
+
+
+def make_objective(positives: str, own_share: float) -> MakeObjective:
+    """Return the objective of one form of the positives, or raise a `SettingsError`."""
+    if positives not in ("inner", "outer"):
+        raise SettingsError(f"positives is {positives!r}: it must be 'inner' or 'outer'")
+    if not 0 <= own_share <= 1:
+        raise SettingsError(f"own_share is {own_share}: it must be between 0 and 1")
+    if positives == "inner":
+        return WeightedPositives
+    return partial(OuterPositives, own_share=own_share)
 
 
 class WeaklySupCCLK(ConditionalLoss):
@@ -43,7 +62,13 @@ class WeaklySupCCLK(ConditionalLoss):
               c_i = \sum_j w(z_j, z_i)\, e^{S_{ij}}
 
     Positives from P(X | Z) P(Y | Z), estimated with the weights w of `cclk.operator.weights`;
-    negatives from P(X) P(Y).
+    negatives from P(X) P(Y). This is positives="inner": the logarithm of a mean, which one close
+    neighbor can satisfy. positives="outer", the mean of logarithms, asks for all neighbors:
+
+    .. math:: L = -\frac1b \sum_i \sum_j v_{ij} \log \frac{e^{S_{ij}}}{\sum_k e^{S_{ik}}},
+              \quad v_{ij} = (1 - \mathrm{own\_share})
+              \frac{w(z_j, z_i)}{\max(1, \sum_{k \ne i} w(z_k, z_i))}, \quad
+              v_{ii} = 1 - \sum_{j \ne i} v_{ij}
 
     Args:
         kernel: Similarity of two values of the condition. The default, `RBF(length_scale="auto")`,
@@ -54,6 +79,10 @@ class WeaklySupCCLK(ConditionalLoss):
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code) or "nw" (kernel average).
+        positives: "inner", the paper's equation, or "outer", where the logarithm is (see above).
+        own_share: With positives="outer", the least share of the anchor's own other view among its
+            positives. It is larger for an anchor with few neighbors, whose weights sum to less
+            than 1.
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
@@ -79,7 +108,45 @@ class WeaklySupCCLK(ConditionalLoss):
         tensor(1.3863)
 
     Reference:
-        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022.
+        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022. The outer form is that
+        of Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, and of Dufumier et al.,
+        Contrastive Learning with Continuous Proxy Meta-Data, MICCAI 2021.
     """
 
-    tiled = WeightedPositives
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        ridge: float = 0.01,
+        solver: Solver = "auto",
+        weights: str = "loo",
+        positives: Positives = "inner",
+        own_share: float = 0.1,
+        temperature: Temperature = 0.1,
+        views: Views = "cross",
+        symmetric: bool = False,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            kernel,
+            ridge=ridge,
+            solver=solver,
+            weights=weights,
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+        )
+        self._make = make_objective(positives, own_share)
+        self.positives, self.own_share = positives, own_share
+
+    def tiled_objective(self) -> MakeObjective:
+        return self._make
+
+    def settings(self) -> dict[str, object]:
+        shown = super().settings()
+        if self.positives == "outer":
+            shown |= {"positives": self.positives, "own_share": self.own_share}
+        return shown

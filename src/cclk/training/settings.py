@@ -129,6 +129,19 @@ class LossSettings(Section):
     weights: Literal["loo", "paper", "release", "nw"] = Field(
         "loo", description="weights computed from the operator"
     )
+    positives: Literal["inner", "outer"] = Field(
+        "inner",
+        description=(
+            "positives of weaksup-cclk: inner: logarithm of a mean, as in the paper; outer: mean of"
+            " logarithms"
+        ),
+    )
+    own_share: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="with positives outer, least share of the anchor's own view among them",
+    )
     solver: Literal["auto", "exact", "features", "nystrom"] = Field(
         "auto", description="how the operator is computed"
     )
