@@ -17,9 +17,12 @@ from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
+from cclk.experiments import scoreboard
 from cclk.experiments.frontier_table import frontier_tables
 from cclk.experiments.measure import Measure, mean_and_deviation
+from cclk.experiments.registry.paper_claims import CLAIMS
 from cclk.experiments.results import read
+from cclk.experiments.results_page import read_results
 from cclk.training.settings import REMOVAL
 
 PAGES = [
@@ -295,7 +298,13 @@ def levels() -> str:
     return "\n".join(lines)
 
 
+def claims() -> str:
+    """The claims of the paper, and what committed results say of them."""
+    return scoreboard.table(CLAIMS, read_results(RESULTS))
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "claims": claims,
     "levels": levels,
     "loss-speed": loss_speed,
     "demo": demo,
