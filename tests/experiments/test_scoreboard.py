@@ -10,7 +10,7 @@ from cclk.experiments import CellResult, ExperimentResult, RunResult, scoreboard
 from cclk.experiments.plan import WeightsFigure
 from cclk.experiments.registry.paper_claims import CLAIMS
 from cclk.experiments.results_page import read_results
-from cclk.experiments.scoreboard import Check, Answer, PaperClaim
+from cclk.experiments.scoreboard import Answer, Check, PaperClaim
 
 COLUMN = "data"
 
