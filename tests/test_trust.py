@@ -134,9 +134,10 @@ def test_a_kernel_of_a_condition_is_code_too(tmp_path: Path) -> None:
         cclk.Run(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["sklearn", "pyarrow", "statistics", "cyclopts"])
-def test_the_current_folder_is_not_searched(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+def test_the_current_folder_is_not_searched(tmp_path: Path) -> None:
+    for name in ("sklearn", "pyarrow", "statistics", "cyclopts"):
+        code = f"from pathlib import Path\nPath('ran-{name}').touch()\n"
+        (tmp_path / f"{name}.py").write_text(code)
     for command in (["-m", "cclk"], ["-c", "from cclk.cli.start import main; main()"]):
         if command[0] == "-c":  # as the console script starts: its own folder comes first
             command = ["-P", *command]
@@ -146,5 +147,5 @@ def test_the_current_folder_is_not_searched(name: str, tmp_path: Path) -> None:
             cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True,
             text=True, check=False,
         )  # fmt: skip
-        assert not (tmp_path / "ran").exists(), done.stderr
+        assert not list(tmp_path.glob("ran-*")), done.stderr
         assert done.returncode == 0, done.stderr

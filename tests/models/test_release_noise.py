@@ -18,14 +18,14 @@ from cclk.training.settings import load
 def test_it_is_standard_normal_and_independent_across_features_and_samples() -> None:
     noise = ReleaseNoise(8, 1.0, 12)
     generator = torch.Generator().manual_seed(0)
-    random_samples = torch.randn(20_000, 12, generator=generator)
-    neighbors = torch.zeros(20_000, 12)
-    neighbors[:, 3] = torch.arange(20_000) / 1024
+    random_samples = torch.randn(5_000, 12, generator=generator)
+    neighbors = torch.zeros(5_000, 12)
+    neighbors[:, 3] = torch.arange(5_000) / 1024
     for samples in (random_samples, neighbors):
         values = noise.noise(samples)
         assert min(stats.kstest(each.numpy(), "norm").pvalue for each in values.T) > 1e-3
         correlations = torch.corrcoef(torch.cat([values[1:], values[:-1]], dim=1).T)
-        assert (correlations - torch.eye(16)).abs().max() < 0.04
+        assert (correlations - torch.eye(16)).abs().max() < 0.08
 
 
 def test_a_sample_always_has_the_same_noise() -> None:

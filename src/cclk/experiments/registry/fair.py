@@ -11,6 +11,7 @@ from cclk.experiments.registry.recipes import (
     FAIR_SMOKE,
     LEAKAGE,
     LOCAL,
+    SMOKE_ROWS,
 )
 
 CLUSTERS = {  # the appendix: number of clusters, accuracy, MSE
@@ -69,7 +70,12 @@ def plan(size: Size) -> Plan:
     if size == "smoke":
         note = "ColorDigits and a few steps: shows that everything runs"
         return Plan(
-            cells(FAIR_CHOICES[-2:]), seeds=1, common=FAIR_SMOKE, measures=LEAKAGE, note=note
+            cells(FAIR_CHOICES[-2:]),
+            seeds=1,
+            common=FAIR_SMOKE,
+            measures=LEAKAGE,
+            note=note,
+            rows=SMOKE_ROWS,
         )
     note = "the paper's own data, network and budget; the colors are redrawn"
     return Plan(cells(FAIR_CHOICES), seeds=5, common=FAIR_BUDGET, measures=LEAKAGE, note=note)

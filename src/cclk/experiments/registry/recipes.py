@@ -17,6 +17,8 @@ FAIR_BUDGET: Overrides = {
 FAIR_SMOKE: Overrides = {
     "dataset": "colordigits", "encoder": "lenet5", "batch_size": 64, "steps": 8, "warmup": 0,
 }  # fmt: skip
+SMOKE_ROWS = 100
+"""Rows of each split that are measured where measuring takes longer than a few steps."""
 # The authors' release for ColorMNIST: with a warmup of 10 epochs and 1,175 steps, the learning rate
 # is still rising at the end.
 FAIR_RELEASE: Overrides = {

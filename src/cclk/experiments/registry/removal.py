@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from cclk.experiments.erasure import Erasure
 from cclk.experiments.measure import Measure
 from cclk.experiments.plan import Cell, Experiment, Frontier, Overrides, Plan, Size
+from cclk.experiments.registry.recipes import SMOKE_ROWS
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,6 @@ number for each.
 """
 
 SMOKE: Overrides = {"batch_size": 64, "steps": 4, "warmup": 0}
-SMOKE_ROWS = 100
 
 
 def _settings(row: str, strength: float, recipe: Recipe) -> Overrides:
