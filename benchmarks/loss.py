@@ -32,13 +32,16 @@ import cclk
 from cclk import kernels
 
 DIMENSION, TEMPERATURE, RIDGE = 128, 0.1, 0.01
-SIZES, WIDTHS = (256, 1024, 4096, 8192), (3, 16, 312)
+SIZES, WIDTHS = (256, 1024, 4096, 8192), (1, 3, 16, 312)
+NARROW = 3
+"""Conditions up to this width have neighborhoods: only pairs that matter are scored."""
 CUBIC_UP_TO = 4096
 """Implementations that cost b^3 are not run beyond this size."""
 
 CALLS = 5
 """Consecutive calls of each implementation in a round, for small sizes."""
 LARGEST = (
+    "FairCCLK nw, RBF auto",
     "FairCCLK features, cosine",
     "WeaklySupCCLK features, cosine",
     "FairCCLK nystrom 256, RBF",
@@ -84,6 +87,9 @@ def ways(size: int, width: int) -> dict[str, Run]:
     runs["FairCCLK nw, RBF"] = cclk.FairCCLK(
         kernels.RBF(length_scale=scale), weights="nw", **conditional
     )
+    if width <= NARROW:
+        runs["FairCCLK nw, RBF auto"] = cclk.FairCCLK(weights="nw", **conditional)
+        runs["FairCCLK delta, b/16 groups"] = _groups(cclk.FairCCLK(kernels.Delta(), **conditional))
     runs["FairCCLK nystrom 256, RBF"] = cclk.FairCCLK(
         kernels.RBF(length_scale=scale), solver="nystrom", **conditional
     )
@@ -101,6 +107,10 @@ def _own(loss: cclk.HardNegCCLK) -> Run:
 
 def _categories(loss: cclk.FairCCLK) -> Run:
     return lambda x, y, z: loss(x, y, (z[:, 0] * 4).round())
+
+
+def _groups(loss: cclk.FairCCLK) -> Run:
+    return lambda x, y, z: loss(x, y, z[:, 0].argsort().argsort() * (len(z) // 16) // len(z))
 
 
 def measure(size: int, width: int, rounds: int) -> list[dict[str, object]]:
@@ -161,7 +171,7 @@ def largest(size: int, width: int) -> list[dict[str, object]]:
     torch.manual_seed(0)
     rows = []
     for name, run in ways(size, width).items():
-        if name not in LARGEST:
+        if name not in LARGEST or (width <= NARROW) != name.endswith("auto"):
             continue
         x, y = (
             torch.randn(size, DIMENSION, requires_grad=True),
@@ -286,7 +296,7 @@ def main() -> None:
             rows += measured
             for row in measured:
                 show(row)
-    large = largest(options.largest, 16) if options.largest else []
+    large = [*largest(options.largest, 1), *largest(options.largest, 16)] if options.largest else []
     growth = exponents(rows)
     for row in growth:
         print(

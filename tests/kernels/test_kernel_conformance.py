@@ -11,6 +11,7 @@ import torch
 
 from cclk import kernels
 from cclk.condition import as_condition
+from cclk.kernels.base import Box
 
 pytestmark = pytest.mark.parametrize("name", oracles.KERNELS)
 
@@ -70,6 +71,25 @@ def test_groups(name: str, outcomes: torch.Tensor) -> None:
     groups = kernel.groups(as_condition(outcomes))
     if groups is not None:
         torch.testing.assert_close((groups[:, None] == groups).double(), kernel(outcomes))
+
+
+def test_bounds_between_boxes(name: str, outcomes: torch.Tensor) -> None:
+    """No value of a box exceeds the bound of its box, and points are boxes of their own."""
+    kernel, table = oracles.KERNELS[name][0](), as_condition(outcomes)
+    parts = outcomes[:20].view(5, 4, -1)
+    low, high = (as_condition(edge) for edge in (parts.amin(dim=1), parts.amax(dim=1)))
+    bounds = kernel.upper_bound(Box(low, high), Box(low, high))
+    coordinates = kernel.coordinates(table)
+    assert (bounds is None) == (coordinates is None)
+    if bounds is None or coordinates is None:
+        return
+    assert len(coordinates) == len(table)
+    largest = kernel(outcomes[:20]).view(5, 4, 5, 4).amax(dim=(1, 3))
+    assert (bounds >= largest - 1e-12).all()
+    points = Box(table, table)
+    own = kernel.upper_bound(points, points)
+    assert own is not None
+    torch.testing.assert_close(own, kernel(outcomes), rtol=1e-12, atol=1e-12)
 
 
 def test_keeps_the_callers_dtype_and_takes_arrays(name: str, outcomes: torch.Tensor) -> None:

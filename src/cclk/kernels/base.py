@@ -12,7 +12,7 @@ import numbers
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -21,6 +21,13 @@ from cclk._eager import eager
 from cclk.condition import Columns, Condition, as_condition
 from cclk.errors import CclkError, warn
 from cclk.kernels import bandwidth
+
+
+class Box(NamedTuple):
+    """The smallest and the largest value of every column of the condition, in each of n groups."""
+
+    low: Condition
+    high: Condition
 
 
 class Kernel(ABC):
@@ -59,6 +66,24 @@ class Kernel(ABC):
 
     def groups(self, a: Condition) -> Tensor | None:
         """Return group numbers (len(a),) if k is 1 within groups and 0 between them, else None."""
+        return None
+
+    def coordinates(self, a: Condition) -> Tensor | None:
+        """Return points (len(a), m) that are close where the kernel is large, in units of the
+        length scale; None if the kernel has no `upper_bound`.
+        """
+        return None
+
+    def upper_bound(self, a: Box, b: Box) -> Tensor | None:
+        """Return a bound of the kernel between any value in box i of a and in box j of b.
+
+        Args:
+            a: n boxes of values.
+            b: m boxes of values.
+
+        Returns:
+            float64 (n, m), at least 0; None if there is no useful bound.
+        """
         return None
 
     def leaves(self) -> Iterator[Kernel]:
@@ -255,6 +280,12 @@ class Constant(Kernel):
     def features(self, a: Condition) -> Tensor:
         return self.diagonal(a).sqrt()[:, None]
 
+    def coordinates(self, a: Condition) -> Tensor:
+        return a.values[:, :0]
+
+    def upper_bound(self, a: Box, b: Box) -> Tensor:
+        return self.evaluate(a.low, b.low)
+
     def leaves(self) -> Iterator[Kernel]:
         yield from ()  # it uses no column
 
@@ -286,6 +317,14 @@ class Pair(Kernel):
     def feature_count(self, a: Condition) -> int | None:
         left, right = self.left.feature_count(a), self.right.feature_count(a)
         return None if left is None or right is None else int(self.combine(left, right))
+
+    def coordinates(self, a: Condition) -> Tensor | None:
+        left, right = self.left.coordinates(a), self.right.coordinates(a)
+        return None if left is None or right is None else torch.cat([left, right], dim=1)
+
+    def upper_bound(self, a: Box, b: Box) -> Tensor | None:
+        left, right = self.left.upper_bound(a, b), self.right.upper_bound(a, b)
+        return None if left is None or right is None else self.combine(left, right)
 
     def on(self, columns: Columns) -> Self:
         return type(self)(self.left.on(columns), self.right.on(columns))

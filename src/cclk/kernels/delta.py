@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cclk.condition import Condition
-from cclk.kernels.base import Leaf, group_numbers
+from cclk.kernels.base import Box, Leaf, group_numbers
 
 
 class Delta(Leaf):
@@ -26,6 +26,8 @@ class Delta(Leaf):
     """
 
     takes_text = True
+    apart = 1e6
+    """The distance of two categories beside the numbers of other kernels, in length scales."""
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         left, right = a.select(self.columns), b.select(self.columns)
@@ -36,6 +38,16 @@ class Delta(Leaf):
 
     def diagonal(self, a: Condition) -> Tensor:
         return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
+
+    def coordinates(self, a: Condition) -> Tensor:
+        return self.apart * self.groups(a)[:, None].double()
+
+    def upper_bound(self, a: Box, b: Box) -> Tensor:
+        low_a, high_a, low_b, high_b = (
+            table.select(self.columns) for box in (a, b) for table in box
+        )
+        overlap = (low_a[:, None] <= high_b) & (low_b <= high_a[:, None])
+        return overlap.all(dim=2).double()
 
     def feature_count(self, a: Condition) -> int:
         return int(self.groups(a).max()) + 1

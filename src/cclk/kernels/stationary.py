@@ -12,7 +12,7 @@ from torch import Tensor
 from cclk.condition import WIDE, Columns, Condition
 from cclk.errors import CclkError
 from cclk.kernels.bandwidth import HasLengthScale, Scale, distances, divisor
-from cclk.kernels.base import Leaf
+from cclk.kernels.base import Box, Leaf
 
 
 class Stationary(Leaf, HasLengthScale):
@@ -55,6 +55,23 @@ class Stationary(Leaf, HasLengthScale):
 
     def diagonal(self, a: Condition) -> Tensor:
         return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
+
+    def coordinates(self, a: Condition) -> Tensor:
+        return self.scaled(a, a)[0]
+
+    def gaps(self, a: Box, b: Box) -> Tensor:
+        """Return the smallest distance between box i of a and box j of b, in length scales."""
+        assert self.length_scale_ is not None
+        scale = divisor(self.length_scale_, a.low, self.columns)
+        low_a, high_a, low_b, high_b = (
+            table.select(self.columns) / scale for box in (a, b) for table in box
+        )
+        squares = torch.zeros(len(low_a), len(low_b), dtype=torch.float64, device=low_a.device)
+        for column in range(low_a.shape[1]):
+            above = low_b[:, column] - high_a[:, column, None]
+            below = low_a[:, column, None] - high_b[:, column]
+            squares += torch.maximum(above, below).clamp_min_(0).square_()
+        return squares.sqrt_()
 
     def settings(self) -> dict[str, object]:
         if not isinstance(self.length_scale, str):
@@ -112,6 +129,9 @@ class RBF(Stationary):
         norms = left.square().sum(dim=1)[:, None] + right.square().sum(dim=1)
         return norms.sub_(left @ right.T, alpha=2).clamp_min_(0).mul_(-0.5).exp_()
 
+    def upper_bound(self, a: Box, b: Box) -> Tensor:
+        return self.gaps(a, b).square_().mul_(-0.5).exp_()
+
 
 class Laplacian(Stationary):
     """k(a, b) = exp(-|a - b| / length_scale), with the Euclidean norm.
@@ -134,3 +154,6 @@ class Laplacian(Stationary):
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         return distances(*self.scaled(a, b)).neg_().exp_()
+
+    def upper_bound(self, a: Box, b: Box) -> Tensor:
+        return self.gaps(a, b).neg_().exp_()

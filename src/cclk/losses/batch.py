@@ -15,9 +15,10 @@ from torch.autograd.function import once_differentiable
 
 from cclk.condition import Condition
 from cclk.errors import DataError
-from cclk.losses import distributed
+from cclk.losses import distributed, sparse
 from cclk.losses.autograd import AutogradObjective
-from cclk.losses.core import Contrast, Layout, Objective
+from cclk.losses.contrast import Contrast
+from cclk.losses.core import Layout, Objective
 from cclk.losses.options import Options
 
 
@@ -132,11 +133,12 @@ class Batch:
         return loss.to(self.result_dtype)
 
     def loss(self, make: Callable[[Layout], Objective]) -> Tensor:
-        """The loss of an unconditional objective."""
+        """The loss of an objective without a kernel."""
         with self.without_autocast():
-            return self.reduce(
-                [self.contrast(each, make(each.layout)) for each in self.directions()]
-            )
+            directions = self.directions()
+            objectives = [make(each.layout) for each in directions]
+            sparse.prepare(objectives)
+            return self.reduce(list(map(self.contrast, directions, objectives)))
 
 
 def _cat(parts: list[Tensor]) -> Tensor:

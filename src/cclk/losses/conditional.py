@@ -18,7 +18,7 @@ from cclk.condition import Condition, as_condition
 from cclk.errors import DataError, SettingsError, warn
 from cclk.kernels import RBF, Kernel
 from cclk.kernels.bandwidth import Scale
-from cclk.losses import release
+from cclk.losses import release, sparse
 from cclk.losses.autograd import AutogradObjective, MakeObjective, TileLayout
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
@@ -54,6 +54,8 @@ class Report:
     solver: str
     reason: str
     """Why this solver was selected."""
+    pairs: str
+    """Which pairs of samples were scored, and why."""
     floored: Tensor
     """The share of anchors whose estimate was below the smallest possible value and was raised to
     it, 0-d; 0 for objectives without a floor.
@@ -115,10 +117,12 @@ def conditional_contrast(
             make(layout, options.scale, NeighborWeights(each.rows, layout, each.counts_own))
             for (_, _, layout), each in zip(directions, cycle(weights), strict=False)
         ]
+        pairs = sparse.prepare(objectives)
         loss = batch.reduce(list(map(batch.contrast, directions, objectives)))
         return loss, Report(
             weights[0].solver,
             weights[0].reason,
+            pairs,
             torch.stack([objective.floor.share() for objective in objectives]).mean(),
             complaint(kernel, tables[0], weights[0]) if examine else None,
         )

@@ -11,11 +11,10 @@ computes the tiles again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 TILE_ROWS = 256
 """Anchors per tile: few enough for a tile to stay in cache, enough for fast matrix products."""
@@ -23,6 +22,10 @@ LARGEST_UNSHIFTED = {torch.float32: 30.0, torch.float64: 300.0}
 """Scores up to this size can be exponentiated as they are; larger ones after subtracting their
 row's largest.
 """
+
+
+Gradients = tuple[Tensor, Tensor, Tensor]
+"""Of anchors, neighbors and the floor."""
 
 
 @dataclass(frozen=True)
@@ -99,45 +102,9 @@ class Objective(Protocol):
         """Losses and slopes of anchors start to stop; may overwrite `scores`, (rows, columns)."""
 
 
-class Contrast(torch.autograd.Function):
-    """Losses of anchors (n, d), divided by the temperature, against unit neighbors (columns, d):
-    their weighted sum, or one by one.
-
-    `floor` is -1 / temperature where the temperature is learned, else None.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        anchors: Tensor,
-        neighbors: Tensor,
-        floor: Tensor | None,
-        objective: Objective,
-        reduce: bool,
-        grad: bool,
-    ) -> Tensor:
-        ctx.objective, ctx.reduce, ctx.learns_floor = objective, reduce, floor is not None
-        losses, gradients = _run(anchors, neighbors, objective, None, grad and reduce)
-        if grad:
-            ctx.save_for_backward(*(gradients if gradients is not None else (anchors, neighbors)))
-        return losses.sum() if reduce else losses
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.reduce:
-            of_anchors, of_neighbors, of_floor = (saved * incoming for saved in ctx.saved_tensors)
-        else:
-            anchors, neighbors = ctx.saved_tensors
-            _, gradients = _run(anchors, neighbors, ctx.objective, incoming, True)
-            assert gradients is not None
-            of_anchors, of_neighbors, of_floor = gradients
-        return of_anchors, of_neighbors, of_floor if ctx.learns_floor else None, None, None, None
-
-
-def _run(
+def run(
     anchors: Tensor, neighbors: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
+) -> tuple[Tensor, Gradients | None]:
     """The losses of all anchors, and, if `grad`, the gradients of their sum (weighted by
     `incoming`).
     """

@@ -20,7 +20,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from cclk.losses.core import Layout, TileResult, exponentiate, in_range
-from cclk.operator.operators import Rows
+from cclk.operator.neighborhoods import Neighborhoods
+from cclk.operator.operators import Near, Rows
 
 _LARGEST_ERROR = 1e-5
 """Scores are computed again in float64 for anchors whose gradient would be off by more."""
@@ -39,6 +40,26 @@ class NeighborWeights:
     layout: Layout
     counts_own: bool = False
     per_view: bool = False
+
+    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+        """The entries of a tile that matter, over columns instead of samples.
+
+        Args:
+            neighborhoods: Of the rows.
+            tile: One of its tiles, sample numbers (n,).
+            share: The weight of each anchor that may be dropped.
+        """
+        assert not self.counts_own
+        samples, weights, dropped = self.rows.near(neighborhoods, tile, share)
+        if not self.layout.within:
+            return Near(samples, weights, dropped)
+        in_batch = samples < self.layout.batch
+        batch = weights[:, in_batch]
+        if not self.per_view:
+            batch = batch.mul_(0.5)
+            weights[:, in_batch] = batch
+        columns = torch.cat([samples, samples[in_batch] + self.layout.samples])
+        return Near(columns, torch.cat([weights, batch], dim=1), dropped)
 
     def tile(self, start: int, stop: int) -> Tensor:
         layout = self.layout
@@ -65,6 +86,11 @@ class Floor:
     """Whether it is -1 / temperature, which has a gradient where the temperature is learned."""
     anchors: int = 0
     floored: list[Tensor] = field(default_factory=list)
+
+    def forget(self, anchors: int) -> None:
+        """Forget the estimates of the last anchors, which are computed again."""
+        self.anchors -= anchors
+        self.floored.pop()
 
     def share(self) -> Tensor:
         """The share of anchors whose estimate was raised, 0-d."""
@@ -95,6 +121,8 @@ class WeightedNegatives:
     weights: NeighborWeights
     log_count: float = field(init=False)
     floor: Floor = field(init=False)
+    neighborhoods: Neighborhoods | None = field(default=None, init=False)
+    """Where only some columns of an anchor matter; None to compute all of them."""
 
     def __post_init__(self) -> None:
         self.log_count = math.log(self.layout.negatives)
@@ -102,13 +130,24 @@ class WeightedNegatives:
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         positive = self.layout.positive(scores, start, stop).clone()
-        weights = self.weights.tile(start, stop)
+        return self.contrast(positive, scores, self.weights.tile(start, stop))[0]
+
+    def contrast(
+        self, positive: Tensor, scores: Tensor, weights: Tensor
+    ) -> tuple[TileResult, ConditionalMean]:
+        """The result on any columns, and the estimate; `scores` and `weights` are overwritten.
+
+        Args:
+            positive: Scores of the positives, (rows,).
+            scores: Scores of the columns, (rows, columns).
+            weights: Weights of the columns, (rows, columns).
+        """
         cond = estimate(scores, weights, self.temperature, self.floor)
         result = _positive_against(positive, cond.log + self.log_count, cond.terms, cond.total)
         result.coefficient = result.coefficient.where(cond.alive, 0.0)
         if self.floor.of_temperature and result.pull is not None:
             result.of_floor = -result.pull.where(~cond.alive, 0.0)
-        return result
+        return result, cond
 
 
 class ClusterNegatives(WeightedNegatives):

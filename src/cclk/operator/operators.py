@@ -7,9 +7,14 @@ W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses use i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from cclk.condition import Condition
+from cclk.kernels import Delta
+from cclk.operator.neighborhoods import Neighborhoods, find
 
 
 class Operator(ABC):
@@ -27,12 +32,42 @@ class Operator(ABC):
         """Return row tiles of diag(factor) W in this dtype."""
 
 
+class Near(NamedTuple):
+    """The entries of some rows that matter."""
+
+    samples: Tensor
+    """Numbers of the columns, (m,)."""
+    weights: Tensor
+    """(n, m)"""
+    dropped: Tensor
+    """Upper bound of the sum of all other entries of each row, float64 (n,)."""
+
+
 class Rows(ABC):
     """A matrix that is computed by row tiles."""
 
     @abstractmethod
     def __call__(self, start: int, stop: int) -> Tensor:
         """Return rows start to stop, a new tensor that the caller may overwrite."""
+
+    def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
+        """Return tiles of rows and the columns that may matter to them, or None and the reason.
+
+        Args:
+            rows: The rows that are needed.
+            share: The sum of entries of a row that may be dropped.
+        """
+        return None, "all pairs are computed: every sample has a weight"
+
+    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+        """Return the entries of a tile of rows that matter.
+
+        Args:
+            neighborhoods: Those that `neighborhoods` returned.
+            tile: One of its tiles, sample numbers (n,).
+            share: The sum of entries of a row that may be dropped.
+        """
+        raise NotImplementedError
 
 
 class Dense(Operator):
@@ -97,3 +132,13 @@ class GroupRows(Rows):
     def __call__(self, start: int, stop: int) -> Tensor:
         same = self.groups[start:stop, None] == self.groups
         return same * self.value[start:stop, None]
+
+    def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
+        return find(Delta(), Condition(self.groups[:, None].double()), rows, share)
+
+    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+        # Other groups have no weight at all, so nothing that is dropped has one.
+        nothing = torch.zeros(len(tile), dtype=torch.float64, device=tile.device)
+        samples, dropped = neighborhoods.candidates(tile, nothing + 1, 0.0)
+        same = self.groups[tile, None] == self.groups[samples]
+        return Near(samples, same * self.value[tile, None], dropped)

@@ -19,7 +19,8 @@ from cclk._eager import eager
 from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError
 from cclk.kernels import Kernel
-from cclk.operator.operators import Operator, Rows
+from cclk.operator.neighborhoods import Neighborhoods, find
+from cclk.operator.operators import Near, Operator, Rows
 from cclk.operator.solvers import Solver, check_ridge, check_solver, check_values, solve
 
 MODES = ("loo", "paper", "release", "nw")
@@ -81,6 +82,17 @@ class WithoutOwn(Rows):
     def __call__(self, start: int, stop: int) -> Tensor:
         tile = self.inner(start, stop)
         tile[:, start:stop].fill_diagonal_(0)
+        return self._bounded(tile)
+
+    def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
+        return self.inner.neighborhoods(rows, share)
+
+    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+        samples, weights, dropped = self.inner.near(neighborhoods, tile, share)
+        weights.masked_fill_(tile[:, None] == samples, 0.0)
+        return Near(samples, self._bounded(weights), dropped)
+
+    def _bounded(self, tile: Tensor) -> Tensor:
         if self.least > 0:
             return tile.masked_fill_(tile < self.least, 0.0)
         return tile.relu_()
@@ -99,6 +111,29 @@ class KernelAverage(Rows):
             tile[:, start:stop].fill_diagonal_(0)
             total = tile.sum(dim=1, keepdim=True)
             return tile.div_(total.where(total > 0, 1.0)).to(self.dtype)
+
+    def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
+        return find(self.kernel, self.condition, rows, share)
+
+    @torch.no_grad()
+    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+        # The values of an anchor far from all others are small: there, less is negligible.
+        samples, dropped = neighborhoods.candidates(tile, neighborhoods.totals(tile), share)
+        # One row for each sample, because rows can be selected much faster than columns.
+        values = self.kernel.evaluate(self.condition.rows(samples), self.condition.rows(tile))
+        values.relu_()
+        position = samples.new_empty(len(self.condition))
+        position[samples] = torch.arange(len(samples), device=samples.device)
+        values[position[tile], torch.arange(len(tile), device=tile.device)] = 0.0
+        total = values.sum(dim=0)
+        values.div_(total.where(total > 0, 1.0))
+        dropped = (dropped / total).where(dropped > 0, 0.0)
+        # Boxes are coarse: most samples in them do not matter either.
+        smallest, rows = values.amax(dim=1).sort()
+        count = int(torch.searchsorted(smallest.cumsum(dim=0), share, right=True))
+        kept = rows[count:].sort().values
+        dropped = dropped + smallest[:count].sum()
+        return Near(samples[kept], values[kept].to(self.dtype).T, dropped)
 
 
 @eager

@@ -1,0 +1,166 @@
+"""Losses that score only the columns that matter equal those that score all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import cclk
+from cclk import kernels
+from cclk.operator import neighborhoods
+
+LOSS = {torch.float32: 1e-6, torch.float64: 1e-12}
+GRADIENT = {torch.float32: 1e-5, torch.float64: 1e-9}
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"views": "all", "symmetric": True},
+    {"reduction": "none"},
+    {"temperature": 0.02},
+    {"temperature": 0.5, "views": "all"},
+]
+KERNELS = {
+    "rbf": lambda: kernels.RBF(slice(1, None), neighbors=2.0),
+    "laplacian": lambda: kernels.Laplacian(slice(1, None), length_scale=1e-3),
+    "delta": lambda: kernels.Delta([0]),
+    "product": lambda: kernels.Delta([0]) * kernels.RBF([1], length_scale=0.2),
+    "sum": lambda: kernels.Delta([0]) + 0.1 * kernels.RBF([1], length_scale=1e-4),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small tiles, so that a small batch has many of them."""
+    monkeypatch.setattr(neighborhoods, "SMALLEST", 64)
+    monkeypatch.setattr(neighborhoods, "BLOCK", 8)
+    monkeypatch.setattr(neighborhoods, "TILE", 16)
+    monkeypatch.setattr(neighborhoods, "MOST_SCORED", 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cclk.CclkWarning)
+        yield
+
+
+def condition(size: int, width: int, seed: int) -> Tensor:
+    """A category, and clusters of different density with an outlier and equal rows."""
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.randn(size, width, generator=generator)
+    numbers[: size // 3] = 0.01 * numbers[: size // 3] + 3
+    numbers[0], numbers[-5:] = 1e3, numbers[-1].clone()
+    category = torch.randint(0, size // 6, (size, 1), generator=generator)
+    return torch.cat([category.float(), numbers], dim=1).double()
+
+
+def computed(
+    loss: nn.Module, x: Tensor, y: Tensor, z: Tensor, sparse: bool, **options: object
+) -> tuple[list[Tensor], str]:
+    """The loss and its gradients, and which pairs were scored."""
+    smallest = neighborhoods.SMALLEST
+    neighborhoods.SMALLEST = smallest if sparse else 10**9
+    try:
+        x, y = x.clone().requires_grad_(), y.clone().requires_grad_()
+        value = loss(x, y, z, **options)
+        parameters = list(loss.parameters())
+        weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).view(value.shape)
+        gradients = torch.autograd.grad((value * weights).sum(), [x, y, *parameters])
+    finally:
+        neighborhoods.SMALLEST = smallest
+    report = loss.report
+    assert isinstance(report, cclk.losses.conditional.Report)
+    return [value.detach(), *gradients, report.floored], report.pairs
+
+
+def check(dtype: torch.dtype, dense: list[Tensor], found: list[Tensor]) -> None:
+    assert torch.equal(found[-1], dense[-1]), "as many estimates were raised"
+    torch.testing.assert_close(found[0], dense[0], rtol=LOSS[dtype], atol=LOSS[dtype])
+    for gradient, expected in zip(found[1:-1], dense[1:-1], strict=True):
+        error = (gradient - expected).abs().max() / expected.abs().max().clamp_min(1e-12)
+        assert error < GRADIENT[dtype]
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    size=st.integers(64, 200), width=st.integers(1, 8), seed=st.integers(0, 999),
+    kernel=st.sampled_from(list(KERNELS)), options=st.sampled_from(OPTIONS),
+    dtype=st.sampled_from(list(LOSS)), mode=st.sampled_from(["nw", "loo", "release"]),
+    method=st.sampled_from([cclk.FairCCLK, cclk.HardNegCCLK]),
+)  # fmt: skip
+def test_it_equals_all_pairs(
+    size: int,
+    width: int,
+    seed: int,
+    kernel: str,
+    options: dict[str, Any],
+    dtype: torch.dtype,
+    mode: str,
+    method: type[cclk.FairCCLK],
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(2, size, 6, generator=generator).to(dtype)
+    z = condition(size, width, seed)
+    loss = method(KERNELS[kernel](), weights=mode, **options)
+    dense, all_pairs = computed(loss, x, y, z, sparse=False)
+    found, _ = computed(loss, x, y, z, sparse=True)
+    assert "all pairs are computed" in all_pairs
+    check(dtype, dense, found)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "delta", "product", "laplacian"])
+def test_it_is_used(kernel: str) -> None:
+    x, y = torch.randn(2, 200, 6)
+    loss = cclk.FairCCLK(KERNELS[kernel](), weights="nw")
+    assert "do not matter" in computed(loss, x, y, condition(200, 1, 0), sparse=True)[1]
+
+
+@pytest.mark.parametrize("views", ["cross", "all"])
+def test_with_support(views: str) -> None:
+    x, y = torch.randn(2, 100, 6).double()
+    extra = torch.randn(60, 6).double()
+    z = condition(160, 1, 0)
+    loss = cclk.FairCCLK(KERNELS["rbf"](), weights="nw", views=views)
+    support = (extra, z[100:])
+    dense, _ = computed(loss, x, y, z[:100], sparse=False, support=support)
+    found, pairs = computed(loss, x, y, z[:100], sparse=True, support=support)
+    assert "do not matter" in pairs
+    check(torch.float64, dense, found)
+
+
+def test_with_a_learned_temperature() -> None:
+    x, y = torch.randn(2, 120, 6).double()
+    z = condition(120, 1, 0)
+    z[:20, 1] = 100.0 * torch.arange(20)  # anchors without neighbors, whose estimate is raised
+    temperature = nn.Parameter(torch.tensor(0.2, dtype=torch.float64))
+    loss = cclk.FairCCLK(kernels.RBF([1], length_scale=0.01), weights="nw", temperature=temperature)
+    dense, _ = computed(loss, x, y, z, sparse=False)
+    found, pairs = computed(loss, x, y, z, sparse=True)
+    assert "do not matter" in pairs
+    assert float(dense[-1]) > 0
+    check(torch.float64, dense, found)
+
+
+def test_estimates_far_below_one_are_computed_again() -> None:
+    """Neighbors in the opposite direction: less may be dropped than is usual."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.linspace(0, 1, 160).double()
+    direction = torch.randn(6, generator=generator).double()
+    x = direction.expand(160, 6) + 0.01 * torch.randn(160, 6, generator=generator)
+    y = -direction.expand(160, 6) + 0.01 * torch.randn(160, 6, generator=generator)
+    y[::40] = direction
+    loss = cclk.FairCCLK(kernels.RBF(length_scale=0.01), weights="nw", temperature=0.05)
+    dense, _ = computed(loss, x, y, z, sparse=False)
+    found, pairs = computed(loss, x, y, z, sparse=True)
+    assert "do not matter" in pairs
+    check(torch.float64, dense, found)
+
+
+def test_losses_that_need_all_pairs_say_so() -> None:
+    x, y = torch.randn(2, 100, 6)
+    loss = cclk.WeaklySupCCLK(KERNELS["delta"]())
+    assert "contains all of them" in computed(loss, x, y, condition(100, 1, 0), sparse=True)[1]
