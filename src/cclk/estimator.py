@@ -62,7 +62,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lr: base learning rate of AdamW.
         weight_decay: weight decay of AdamW, not applied to biases and norms.
         temperature: divisor of the cosine similarities.
-        weights: weights of the conditional operator: "loo", "paper", "release" or "nw".
+        weights: weights of neighbors: "auto", "loo", "paper", "release" or "nw".
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
         remove: how much of the sensitive features to remove, at the cost of accuracy: "light",
@@ -105,7 +105,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lr: float = _DEFAULTS.optim.lr,
         weight_decay: float = 0.01,  # the usual value for AdamW
         temperature: float = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
-        weights: str = "nw",  # removes as much as "loo", and needs no linear solve
+        weights: str = "auto",
         neighbors: float = _DEFAULTS.loss.neighbors,
         remove: str = "auto",
         leakage_penalty: float | None = None,

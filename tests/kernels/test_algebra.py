@@ -314,3 +314,13 @@ def test_numbers_and_sums() -> None:
     torch.testing.assert_close((Linear() + 1).on([0])(values), Linear([0])(values) + 1)
     with pytest.raises(TypeError):
         first + "age"  # type: ignore[operator]
+
+
+def test_a_product_is_local_if_one_factor_is_and_a_sum_if_all_are() -> None:
+    near, far = RBF(length_scale=1.0), Linear()
+    assert (near * far).local
+    assert (2 * near).local
+    assert (near + Delta()).local
+    assert not (near + far).local
+    assert not (near + 1).local
+    assert not far.local

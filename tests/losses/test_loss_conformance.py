@@ -332,7 +332,7 @@ def test_anchors_without_neighbors_are_counted() -> None:
     assert float(loss.report.floored) == 0.25
     assert x.grad is not None
     assert x.grad.isfinite().all()
-    assert loss.report.solver == "features"
+    assert loss.report.solver == "none"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loss(x, y, z)  # once is enough
@@ -382,8 +382,10 @@ def test_the_release_is_one_preset() -> None:
 
 def test_defaults_are_not_shown() -> None:
     assert repr(cclk.FairCCLK(kernels.Delta())) == (
-        "FairCCLK(kernel=Delta(), ridge=0.01, weights='loo', temperature=0.1)"
+        "FairCCLK(kernel=Delta(), ridge=0.01, weights='nw', temperature=0.1)"
     )
+    assert "weights='loo'" in repr(cclk.FairCCLK(kernels.Cosine()))
+    assert "weights='loo'" in repr(cclk.WeaklySupCCLK(kernels.Delta()))
     assert repr(cclk.InfoNCE()) == "InfoNCE(temperature=0.1)"
     assert repr(cclk.HardNegInfoNCE()) == "HardNegInfoNCE(beta=1.0, tau_plus=0.1, temperature=0.1)"
 
@@ -434,7 +436,7 @@ def test_precomputed_matrices() -> None:
     x, y, _ = batch()
     z = torch.linspace(0, 3, 24).double()
     kernel = kernels.RBF(length_scale=0.2)
-    expected = cclk.FairCCLK(kernel)(x, y, z)
+    expected = cclk.FairCCLK(kernel, weights="loo")(x, y, z)
     torch.testing.assert_close(
         cclk.FairCCLK(kernels.Precomputed())(x, y, kernel(z)), expected, rtol=1e-6, atol=1e-8
     )

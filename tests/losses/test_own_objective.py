@@ -72,7 +72,8 @@ def test_single_precision(temperature: float) -> None:
     z = Z[:20].float()
     for make in (oracles.FairByAutograd, cclk.FairCCLK):
         x, y = (t.float().requires_grad_() for t in (X, Y))
-        loss = make(kernels.RBF(length_scale=0.5), temperature=temperature)(x, y, z)
+        kernel = kernels.RBF(length_scale=0.5)
+        loss = make(kernel, temperature=temperature, weights="loo")(x, y, z)
         assert loss.dtype == torch.float32
         gradient = torch.autograd.grad(loss, x)[0]
         if make is oracles.FairByAutograd:

@@ -195,11 +195,13 @@ def test_missing_sources(tmp_path: Path) -> None:
 
 
 def test_losses_and_settings_have_the_same_defaults() -> None:
-    """Except for the two whose difference is written beside them."""
+    """Except for the two whose difference is written beside them, and for the weights, of which
+    each loss has its own.
+    """
     settings = Settings().loss
     for loss in (cclk.InfoNCE, cclk.HardNegInfoNCE, cclk.FairCCLK, cclk.WeaklySupCCLK, kernels.RBF):
         parameters = inspect.signature(loss).parameters
-        for name in (parameters.keys() & LossSettings.model_fields.keys()) - {"kernel"}:
+        for name in (parameters.keys() & LossSettings.model_fields.keys()) - {"kernel", "weights"}:
             same = getattr(settings, name) == parameters[name].default
             assert same == (name not in ("views", "symmetric")), (loss, name)
 

@@ -38,6 +38,10 @@ class Kernel(ABC):
 
     positive_definite: bool = True
     """Whether all eigenvalues are non-negative; if not, solvers clip them and emit a warning."""
+    local: bool = False
+    """Whether k is large between close values only, so that an average over it is one over
+    neighbors.
+    """
 
     @eager
     def __call__(self, a: object, b: object | None = None) -> Tensor:
@@ -305,6 +309,7 @@ class Pair(Kernel):
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left, self.right = left, right
         self.positive_definite = left.positive_definite and right.positive_definite
+        self.local = left.local and right.local
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         matrix: Tensor = self.combine(self.left.evaluate(a, b), self.right.evaluate(a, b))
@@ -353,6 +358,10 @@ class Product(Pair):
     """k(a, b) = left(a, b) * right(a, b): similar in both respects."""
 
     symbol, combine = "*", staticmethod(operator.mul)
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        super().__init__(left, right)
+        self.local = left.local or right.local
 
     def features(self, a: Condition) -> Tensor:
         # Every product of one feature of the left with one of the right.

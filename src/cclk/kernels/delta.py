@@ -26,6 +26,7 @@ class Delta(Leaf):
     """
 
     takes_text = True
+    local = True
     apart = 1e6
     """The distance of two categories beside the numbers of other kernels, in length scales."""
 

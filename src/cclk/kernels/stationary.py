@@ -18,6 +18,8 @@ from cclk.kernels.base import Box, Leaf
 class Stationary(Leaf, HasLengthScale):
     """A kernel of |a - b| / length_scale."""
 
+    local = True
+
     def __init__(
         self,
         columns: Columns | None = None,

@@ -27,7 +27,7 @@ from cclk.losses.objectives import NeighborWeights, WeightedNegatives, WeightedP
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 from cclk.operator.diagnose import complaint
 from cclk.operator.solvers import Solver, check_ridge, check_solver
-from cclk.operator.weights import check_mode, weigh
+from cclk.operator.weights import check_mode, resolve, weigh
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ class ConditionalLoss(ContrastiveLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code) or "nw" (kernel average).
+            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
+            values only, such as RBF and Delta, else "loo".
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
@@ -326,7 +327,7 @@ class ConditionalLoss(ContrastiveLoss):
         shown: dict[str, object] = {"kernel": self.kernel, "ridge": self.conditioning.ridge}
         if self.conditioning.solver != "auto":
             shown["solver"] = self.conditioning.solver
-        return shown | {"weights": self.conditioning.weights}
+        return shown | {"weights": resolve(self.conditioning.weights, self.kernel)}
 
     def get_extra_state(self) -> dict[str, dict[str, Scale]]:
         """The fitted length scales, so that a checkpoint restores them."""

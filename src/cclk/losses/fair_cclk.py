@@ -19,7 +19,7 @@ def fair_cclk(
     kernel: Kernel,
     ridge: float = 0.01,
     solver: Solver = "auto",
-    weights: str = "loo",
+    weights: str = "auto",
     support: Support | None = None,
     temperature: Temperature = 0.1,
     views: Views = "cross",
@@ -53,7 +53,8 @@ class FairCCLK(ConditionalLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code) or "nw" (kernel average).
+            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
+            values only, such as RBF and Delta, else "loo".
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
@@ -83,3 +84,28 @@ class FairCCLK(ConditionalLoss):
     """
 
     tiled = WeightedNegatives
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        ridge: float = 0.01,
+        solver: Solver = "auto",
+        weights: str = "auto",
+        temperature: Temperature = 0.1,
+        views: Views = "cross",
+        symmetric: bool = False,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            kernel,
+            ridge=ridge,
+            solver=solver,
+            weights=weights,
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+        )

@@ -55,7 +55,8 @@ class HardNegCCLK(ConditionalLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code) or "nw" (kernel average).
+            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
+            values only, such as RBF and Delta, else "loo".
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's

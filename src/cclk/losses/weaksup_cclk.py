@@ -78,7 +78,8 @@ class WeaklySupCCLK(ConditionalLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code) or "nw" (kernel average).
+            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
+            values only, such as RBF and Delta, else "loo".
         positives: "inner", the paper's equation, or "outer", where the logarithm is (see above).
         own_share: With positives="outer", the least share of the anchor's own other view among its
             positives. It is larger for an anchor with few neighbors, whose weights sum to less

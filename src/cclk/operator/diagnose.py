@@ -88,7 +88,7 @@ def diagnose(
             neighbors depends on it.
         ridge: Regularization of the operator W = (K + ridge I)^-1 K.
         solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
-        weights: "loo", "paper", "release" or "nw", as in the losses.
+        weights: "auto", "loo", "paper", "release" or "nw", as in the losses.
 
     Shape:
         condition: (n,) or (n, k), or a mapping of columns, with at least 2 rows.

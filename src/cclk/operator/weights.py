@@ -1,4 +1,4 @@
-"""The weights that an anchor gives to the other samples: four variants of W = (K + ridge I)^-1 K.
+"""The weights that an anchor gives to the other samples: variants of W = (K + ridge I)^-1 K.
 
 name       w(z_j, z_i)                                               own pair
 "loo"      W_ji / (1 - W_ii), clipped at 0: fitted without anchor i  excluded
@@ -6,6 +6,8 @@ name       w(z_j, z_i)                                               own pair
 "release"  W_ji if at least 1e-6, with K_ii = 1: the authors' code   excluded
 "nw"       K_ji / sum_{k != i} K_ki of the positive part of K:       excluded
            a kernel average (Nadaraya-Watson), without a solve
+"auto"     "nw" for kernels that are large between close values only, such
+           as RBF and Delta, else "loo"
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from cclk.operator.neighborhoods import Neighborhoods, find
 from cclk.operator.operators import Near, Operator, Rows
 from cclk.operator.solvers import Solver, check_ridge, check_solver, check_values, solve
 
-MODES = ("loo", "paper", "release", "nw")
+MODES = ("auto", "loo", "paper", "release", "nw")
 
 
 def check_mode(weights: str) -> str:
@@ -31,6 +33,18 @@ def check_mode(weights: str) -> str:
     if weights not in MODES:
         raise CclkError(f"weights is {weights!r}: it must be one of {', '.join(map(repr, MODES))}")
     return weights
+
+
+def resolve(weights: str, kernel: Kernel) -> str:
+    """Return the variant that "auto" stands for with a kernel; others as they are.
+
+    Args:
+        weights: Name of a variant.
+        kernel: The kernel.
+    """
+    if weights != "auto":
+        return weights
+    return "nw" if kernel.local else "loo"
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,7 @@ def weigh(
 ) -> Weights:
     """Return the weights of a fitted kernel on a condition."""
     check_values(kernel, condition)
+    weights = resolve(weights, kernel)
     if weights == "nw":
         rows: Rows = KernelAverage(kernel, condition, dtype)
         return Weights(rows, False, 1e-3, "none", "a kernel average needs no solve")
@@ -152,7 +167,8 @@ def conditional_weights(
         condition: The condition of n samples.
         ridge: A positive number, the regularization.
         solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
-        weights: "paper" for W itself; "loo", "release" or "nw" for the weights used by a loss.
+        weights: "paper" for W itself; "auto", "loo", "release" or "nw" for the weights used by a
+            loss.
 
     Shape:
         condition: (n,) or (n, k), or a mapping of columns. Returns (n, n), in the dtype of the

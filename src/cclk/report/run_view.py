@@ -66,7 +66,10 @@ def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> K
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)
         weights = cclk.conditional_weights(
-            method.kernel, condition, run.settings.loss.ridge, weights=run.settings.loss.weights
+            method.kernel,
+            condition,
+            run.settings.loss.ridge,
+            weights=methods.weights_of(method.loss),
         )
     return kernel_figure(
         method.kernel(condition),

@@ -213,7 +213,12 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         queue = others[~torch.isin(others, rows)][: settings.train.queue]
         seen, loss = built.condition.rows(torch.cat([rows, queue])), settings.loss
         size, wrong = examine_kernel(
-            built.kernel, seen, loss.ridge, loss.solver, weights=loss.weights, anchors=len(rows)
+            built.kernel,
+            seen,
+            loss.ridge,
+            loss.solver,
+            weights=methods.weights_of(built.loss),
+            anchors=len(rows),
         )
         return float(size.median()), wrong
 

@@ -20,6 +20,7 @@ from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
+from cclk.losses.conditional import Conditioning
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
 
@@ -138,6 +139,16 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
+def weights_of(loss: nn.Module) -> str:
+    """Return the weights that a loss uses; "auto" for one that is not of this package.
+
+    Args:
+        loss: The loss of a method.
+    """
+    conditioning = getattr(loss, "conditioning", None)
+    return conditioning.weights if isinstance(conditioning, Conditioning) else "auto"
+
+
 def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
     """Return settings whose batch is not larger than the training split, and a notice if changed.
 
@@ -239,7 +250,7 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
         "kernel": kernel,
         "ridge": options.ridge,
         "solver": options.solver,
-        "weights": options.weights,
+        **({} if options.weights == "auto" else {"weights": options.weights}),
         "positives": options.positives,
         "own_share": options.own_share,
         "beta": options.beta,

@@ -13,7 +13,7 @@ from cclk.training.settings import Settings
 
 Missing = Literal["error", "drop", "impute"]
 
-FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2, "weights": "nw"}
+FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2}
 """What suits methods that remove the condition, on any table: see docs/how-to."""
 
 

@@ -126,8 +126,8 @@ class LossSettings(Section):
     degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
     offset: float = Field(0.0, ge=0, description="offset of the polynomial kernel")
     ridge: float = Field(0.01, gt=0, description="regularization of the conditional operator")
-    weights: Literal["loo", "paper", "release", "nw"] = Field(
-        "loo", description="weights computed from the operator"
+    weights: Literal["auto", "loo", "paper", "release", "nw"] = Field(
+        "auto", description="weights of neighbors; auto: those of the loss"
     )
     positives: Literal["inner", "outer"] = Field(
         "inner",

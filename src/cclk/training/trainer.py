@@ -187,7 +187,7 @@ class Trainer:
                 self.method.condition.rows(rows),
                 options.ridge,
                 options.solver,
-                weights=options.weights,
+                weights=methods.weights_of(self.method.loss),
                 anchors=len(self._rows),
             )
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
