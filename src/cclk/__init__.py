@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         InfoNCE,
         WeaklySupCCLK,
         WeaklySupInfoNCE,
+        backward_in_chunks,
     )
     from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
     from cclk.removal import LeakagePenalty, LinearEraser
@@ -54,6 +55,7 @@ __all__ = [
     "Nystrom",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
+    "backward_in_chunks",
     "conditional_weights",
     "diagnose",
     "functional",
@@ -70,6 +72,7 @@ _HOMES = {
         "InfoNCE",
         "WeaklySupCCLK",
         "WeaklySupInfoNCE",
+        "backward_in_chunks",
     ),
     "operator": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
     "removal": ("LeakagePenalty", "LinearEraser"),

@@ -4,6 +4,7 @@
 """
 
 from cclk.losses.autograd import TileLayout
+from cclk.losses.chunks import backward_in_chunks
 from cclk.losses.conditional import ConditionalLoss
 from cclk.losses.fair_cclk import FairCCLK
 from cclk.losses.fair_infonce import FairInfoNCE
@@ -23,4 +24,5 @@ __all__ = [
     "TileLayout",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
+    "backward_in_chunks",
 ]

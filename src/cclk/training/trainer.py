@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from cclk import augment
 from cclk.data.dataset import Dataset
-from cclk.errors import DataError
+from cclk.errors import DataError, SettingsError
 from cclk.kernels import Kernel, for_condition
+from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import neighbors_of
 from cclk.removal.association import association
 from cclk.training import _process, methods
@@ -66,6 +67,7 @@ class Trainer:
             channels=shape[0],
             **settings.augment.augmentation_options,
         )
+        self._check_chunk()
         self.network = network_for(settings, dataset)
         self.removal: Removal | None = None
         self._trained: nn.Module = self.network
@@ -95,6 +97,14 @@ class Trainer:
         self._kernel: Kernel | None = None
         """Of the condition, to show the association with."""
 
+    def _check_chunk(self) -> None:
+        train = self.settings.train
+        if train.chunk and (train.queue or self.fabric.world_size > 1):
+            what = "a queue" if train.queue else f"{self.fabric.world_size} processes"
+            raise SettingsError(
+                f"train.chunk is {train.chunk}, which does not work with {what}: set it to 0"
+            )
+
     def _loaded_rows(self, step: int) -> Tensor:
         rows = self.method.sampler.batch(step)
         if self.removal is None:
@@ -108,10 +118,8 @@ class Trainer:
         self._samples = x = loaded[: self._counts[self.fabric.global_rank]]
         views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
         more = None
-        if self.removal is None:
-            projections = self._wrapped(views)
-        else:
-            projections, features, scores = self._wrapped(views, x)
+        projections, features, scores, chunks = self._forward(views, x)
+        if self.removal is not None and features is not None:
             more = self.removal.loss(
                 step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
             )
@@ -128,10 +136,33 @@ class Trainer:
             group["lr"] = self.learning_rate(step)
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
+        if chunks is not None:
+            chunks.backward()
         self.optimizer.step()
         if self.momentum is not None:
             self.momentum.follow(self.network)
         return loss.detach()  # type: ignore[no-any-return]
+
+    def _forward(
+        self, views: Tensor, x: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Chunks | None]:
+        """Projections of both views; with removal, features and label scores of the samples; and
+        the chunks that they were computed in, if there are several.
+        """
+        size = self.settings.train.chunk
+        removes = self.removal is not None
+        if not size or len(x) <= size:
+            outputs = self._wrapped(views, x) if removes else (self._wrapped(views), None, None)
+            return (*outputs, None)
+        first, second, samples = (torch.split(each, size) for each in (*views.chunk(2), x))
+        both = [torch.cat(pair) for pair in zip(first, second, strict=True)]
+        inputs = list(zip(both, samples, strict=True)) if removes else [(each,) for each in both]
+        chunks = Chunks(self._wrapped, inputs)
+        projections, *others = zip(*chunks.outputs, strict=True)
+        halves = zip(*(each.chunk(2) for each in projections), strict=True)
+        joined = [None if each[0] is None else torch.cat(each) for each in others]
+        features, scores = joined or (None, None)
+        return torch.cat([*map(torch.cat, halves)]), features, scores, chunks
 
     def _further(self, loaded: Tensor, step: int) -> tuple[Tensor, Tensor] | None:
         """Features of the further rows of the leakage penalty, and their numbers."""
