@@ -20,8 +20,8 @@ from cclk.kernels.base import Box
 
 BLOCK = 32
 """Samples per block: fewer follow the neighborhoods more closely, more make larger products."""
-TILE = 128
-"""Anchors per tile."""
+TILE, SMALLEST_TILE = 128, 16
+"""Anchors per tile: where all samples are anchors, and where few are."""
 SMALLEST = 768
 """Below this number of samples, computing all pairs is faster than finding out which matter."""
 SAMPLED = 3
@@ -47,7 +47,9 @@ class Neighborhoods:
         assert coordinates is not None
         self.order = kd_order(coordinates, BLOCK)
         local = self.order[(self.order >= anchors.start) & (self.order < anchors.stop)]
-        self.tiles = torch.split(local, TILE)
+        # Few anchors among many samples: fewer in a tile, so that they are close to each other.
+        size = max(SMALLEST_TILE, TILE * len(local) // len(self.order))
+        self.tiles = torch.split(local, min(TILE, size))
         """Sample numbers of anchors with similar conditions."""
         # The last block is filled up with its last sample.
         count = len(self.order)

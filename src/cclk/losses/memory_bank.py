@@ -1,0 +1,162 @@
+"""A bank of the latest embedding of every training sample, for rare values of a condition."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from cclk._eager import eager
+from cclk.condition import Condition, as_condition
+from cclk.errors import DataError, SettingsError
+from cclk.kernels import Kernel
+from cclk.operator.neighborhoods import MOST_COLUMNS, Neighborhoods
+
+SEARCHED = 8
+"""Blocks that are searched for the neighbors of an anchor."""
+JITTER = 1e-3
+"""Random part of a distance, in length scales: of samples with equal conditions, others are
+neighbors in each step.
+"""
+
+
+class MemoryBank(nn.Module):
+    """Neighbors from all training samples, where a batch has too few of them.
+
+    The bank keeps the latest embedding of each training sample, without a gradient. In each step,
+    the samples of the bank whose conditions are nearest to those of the batch are the `support` of
+    a loss. Embeddings are up to an epoch old; those of a momentum encoder age more slowly.
+
+    Args:
+        condition: The condition of all n training samples.
+        kernel: A kernel of distances on up to 8 columns, such as RBF, Delta or a product, fitted on
+            the condition with `batch_size=n`: neighbors are then counted among all samples.
+        width: Width d of the embeddings.
+        neighbors: The number of samples that each anchor gets from the bank.
+
+    Shape:
+        condition: (n,), (n, k), a data frame or a mapping of columns.
+
+    Example:
+        >>> from cclk import FairCCLK, kernels
+        >>> age = torch.rand(1000)
+        >>> kernel = kernels.RBF().fit(age, batch_size=1000)
+        >>> bank, loss = MemoryBank(age, kernel, width=16), FairCCLK(kernel)
+        >>> for step in range(3):
+        ...     rows = torch.randperm(1000)[:64]
+        ...     x, y = torch.randn(2, 64, 16, requires_grad=True)  # embeddings of two views
+        ...     value = loss(x, y, age[rows], support=bank.support(rows))
+        ...     bank.update(rows, y)
+        >>> int(bank.filled.sum()) > 64
+        True
+    """
+
+    keys: Tensor
+    filled: Tensor
+
+    @eager
+    def __init__(
+        self, condition: object, kernel: Kernel, width: int, *, neighbors: int = 16
+    ) -> None:
+        super().__init__()
+        if neighbors < 1 or width < 1:
+            raise SettingsError(
+                f"neighbors is {neighbors} and width is {width}: both must be at least 1"
+            )
+        self.condition, self.neighbors = as_condition(condition), neighbors
+        if len(self.condition) < 2:
+            raise DataError(f"condition has {len(self.condition)} rows: pass at least 2 samples")
+        kernel.ensure_fitted(self.condition)
+        points = kernel.coordinates(self.condition)
+        if points is None or not 1 <= points.shape[1] <= MOST_COLUMNS:
+            raise SettingsError(
+                f"{kernel!r} has no nearest samples: use a kernel of distances,"
+                f" such as RBF or Delta, on up to {MOST_COLUMNS} columns"
+            )
+        self.kernel, self.points = kernel, points
+        self.blocks = Neighborhoods(kernel, self.condition, range(0))
+        inside = points[self.blocks.order[self.blocks.positions.clamp_max(len(points) - 1)]]
+        self.low, self.high = inside.amin(dim=1), inside.amax(dim=1)
+        self.register_buffer("keys", torch.zeros(len(points), width))
+        self.register_buffer("filled", torch.zeros(len(points), dtype=torch.bool))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @torch.no_grad()
+    def update(self, rows: Tensor, embeddings: Tensor) -> None:
+        """Replace the embeddings of some samples.
+
+        Args:
+            rows: Numbers of the samples in the condition of the bank, (b,).
+            embeddings: Their embeddings, (b, d).
+        """
+        self._check(rows)
+        if embeddings.shape != (len(rows), self.keys.shape[1]):
+            raise DataError(
+                f"embeddings have shape {tuple(embeddings.shape)}: expected {len(rows)} rows of"
+                f" width {self.keys.shape[1]}"
+            )
+        rows = rows.to(self.keys.device)
+        self.keys[rows] = embeddings.detach().to(self.keys)
+        self.filled[rows] = True
+
+    @torch.no_grad()
+    def support(self, rows: Tensor) -> tuple[Tensor, Condition] | None:
+        """Return embeddings and conditions of the samples nearest to a batch, for a loss.
+
+        Args:
+            rows: Numbers of the samples of the batch, (b,). They are not among the neighbors.
+
+        Returns:
+            (q, d) embeddings and q rows of condition, at most b times `neighbors`; None if the
+            bank has no other samples yet.
+        """
+        samples = self.nearest(rows)
+        if not len(samples):
+            return None
+        return self.keys[samples.to(self.keys.device)], self.condition.rows(samples)
+
+    def nearest(self, rows: Tensor) -> Tensor:
+        """Return the numbers of the samples that `support` returns, in order.
+
+        Args:
+            rows: Numbers of the samples of the batch, (b,).
+        """
+        self._check(rows)
+        rows = rows.to(self.points.device)
+        random = torch.Generator().manual_seed(int(rows.sum()))
+        # Kernel values of far samples are 0; their distances still tell which is the nearest.
+        anchors = self.points[rows]
+        gaps = JITTER * torch.rand(len(rows), len(self.low), generator=random).to(anchors)
+        for low, high, values in zip(self.low.T, self.high.T, anchors.T, strict=True):
+            gaps += torch.maximum(low - values[:, None], values[:, None] - high).relu_().square_()
+        searched = gaps.topk(min(SEARCHED, gaps.shape[1]), dim=1, largest=False).indices
+        positions = self.blocks.positions[searched].flatten(1)
+        last = len(self.points) - 1
+        samples = self.blocks.order[positions.clamp_max(last)]
+        squares = JITTER * torch.rand(samples.shape, generator=random).to(anchors)
+        for column in self.points.T:
+            squares += (column[samples] - column[rows, None]).square_()
+        taken = torch.zeros(len(self.points), dtype=torch.bool, device=rows.device)
+        taken[rows] = True
+        usable = self.filled.to(rows.device) & ~taken
+        squares.masked_fill_(~usable[samples] | (positions > last), torch.inf)
+        nearest = squares.topk(min(self.neighbors, samples.shape[1]), dim=1, largest=False)
+        kept = samples.gather(1, nearest.indices)[nearest.values.isfinite()]
+        distinct: Tensor = torch.unique(kept)
+        return distinct
+
+    def _check(self, rows: Tensor) -> None:
+        if rows.ndim != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
+            raise DataError(
+                f"rows has dtype {rows.dtype} and shape {tuple(rows.shape)}: pass the numbers of"
+                " the samples, (b,)"
+            )
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
+            raise DataError(
+                f"rows has numbers from {int(rows.min())} to {int(rows.max())}: the bank has"
+                f" samples 0 to {len(self) - 1}"
+            )
+
+    def extra_repr(self) -> str:
+        return f"{len(self)} samples, width {self.keys.shape[1]}, neighbors={self.neighbors}"
