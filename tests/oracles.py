@@ -15,6 +15,8 @@ Matrix = NDArray[np.float64]
 Formula = Callable[[Matrix, Matrix], float]
 OWN_SHARE = 0.3
 """`own_share` of "WeaklySupCCLK, outer"."""
+UNIFORM_SHARE, TAU_PLUS = 0.3, 0.05
+"""Of "HardNegCCLK, corrected"."""
 
 
 def band(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -214,6 +216,20 @@ def _anchor(
             / (positive + sum(v for j, v in neighbors if groups[j] == groups[i] and j != i))
         )
     assert w is not None
+    if name == "HardNegCCLK, corrected":
+        n = len(negatives)
+        cond = 0.0
+        for j in {j for j, _ in neighbors}:
+            values = [value for k, value in neighbors if k == j]
+            cond += (
+                (1 - UNIFORM_SHARE)
+                * w[j, i]
+                * (sum(values) if mode == "release" else sum(values) / len(values))
+            )
+        cond += UNIFORM_SHARE * sum(negatives) / n
+        cond = max(cond, math.exp(-1 / temperature))
+        cond = max((cond - TAU_PLUS * positive) / (1 - TAU_PLUS), math.exp(-1 / temperature))
+        return -math.log(positive / (positive + n * cond))
     if name == "WeaklySupCCLK, outer":
         total = sum(value for _, value in neighbors)
         near = {j: max(w[j, i], 0.0) for j, _ in neighbors if j != i}

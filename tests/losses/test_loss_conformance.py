@@ -50,6 +50,13 @@ LOSSES: dict[str, tuple[Callable[..., ContrastiveLoss], Callable[..., Tensor]]] 
         lambda x, y, z, **o: functional.hard_neg_cclk(x, y, z, kernel=kernels.Delta(), **o),
     ),
 }
+CORRECTED = {"uniform_share": 0.3, "tau_plus": 0.05}
+LOSSES["HardNegCCLK, corrected"] = (
+    lambda **o: cclk.HardNegCCLK(kernels.Delta(), **CORRECTED, **o),
+    lambda x, y, z, **o: functional.hard_neg_cclk(
+        x, y, z, kernel=kernels.Delta(), **CORRECTED, **o
+    ),
+)
 CONDITIONAL = ("WeaklySupCCLK", "FairCCLK", "HardNegCCLK")
 every_loss = pytest.mark.parametrize("name", LOSSES)
 
@@ -296,6 +303,19 @@ def test_the_outer_form_is_infonce_without_neighbors_and_clusters_with_equal_sha
     share = 1 / 6  # of each of the six samples of a cluster
     equal = cclk.WeaklySupCCLK(kernels.Delta(), weights="nw", positives="outer", own_share=share)
     torch.testing.assert_close(equal(x, y, z), cclk.WeaklySupInfoNCE()(x, y, z))
+
+
+def test_corrections_of_hard_negatives() -> None:
+    x, y, z = batch()
+    uniform = cclk.HardNegCCLK(kernels.Delta(), uniform_share=1.0)
+    torch.testing.assert_close(uniform(x, y, z), cclk.InfoNCE()(x, y))
+    debiased = cclk.HardNegCCLK(kernels.Delta(), uniform_share=1.0, tau_plus=0.1)
+    torch.testing.assert_close(debiased(x, y, z), cclk.HardNegInfoNCE(beta=0, tau_plus=0.1)(x, y))
+    assert "uniform_share=1.0, tau_plus=0.1" in repr(debiased)
+    with pytest.raises(ValueError, match="uniform_share is 2: it must be between 0 and 1"):
+        cclk.HardNegCCLK(uniform_share=2)
+    with pytest.raises(ValueError, match="tau_plus is 1: it must be at least 0 and less than 1"):
+        cclk.HardNegCCLK(tau_plus=1)
 
 
 def test_the_form_of_the_positives_is_checked_and_shown() -> None:

@@ -25,6 +25,9 @@ CONDITIONAL = {
     ),
     "FairCCLK": cclk.FairCCLK,
     "HardNegCCLK": cclk.HardNegCCLK,
+    "HardNegCCLK, corrected": partial(
+        cclk.HardNegCCLK, uniform_share=oracles.UNIFORM_SHARE, tau_plus=oracles.TAU_PLUS
+    ),
 }
 PLAIN = {
     "InfoNCE": cclk.InfoNCE,

@@ -195,13 +195,21 @@ def test_missing_sources(tmp_path: Path) -> None:
 
 
 def test_losses_and_settings_have_the_same_defaults() -> None:
-    """Except for the two whose difference is written beside them, and for the weights, of which
-    each loss has its own.
+    """Except for the two whose difference is written beside them, and where each loss has its
+    own, which is "auto" in settings.
     """
+    own = ("weights", "tau_plus")
     settings = Settings().loss
-    for loss in (cclk.InfoNCE, cclk.HardNegInfoNCE, cclk.FairCCLK, cclk.WeaklySupCCLK, kernels.RBF):
+    for loss in (
+        cclk.InfoNCE,
+        cclk.HardNegInfoNCE,
+        cclk.FairCCLK,
+        cclk.WeaklySupCCLK,
+        kernels.RBF,
+        cclk.HardNegCCLK,
+    ):
         parameters = inspect.signature(loss).parameters
-        for name in (parameters.keys() & LossSettings.model_fields.keys()) - {"kernel", "weights"}:
+        for name in (parameters.keys() & LossSettings.model_fields.keys()) - {"kernel", *own}:
             same = getattr(settings, name) == parameters[name].default
             assert same == (name not in ("views", "symmetric")), (loss, name)
 

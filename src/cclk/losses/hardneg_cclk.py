@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
+from cclk.errors import SettingsError
 from cclk.kernels import Cosine, Kernel
 from cclk.losses import release
+from cclk.losses.autograd import MakeObjective
 from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
-from cclk.losses.objectives import WeightedNegatives
+from cclk.losses.objectives import CorrectedNegatives, WeightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
 
@@ -21,6 +25,8 @@ def hard_neg_cclk(
     ridge: float = 0.01,
     solver: Solver = "auto",
     weights: str = "loo",
+    uniform_share: float = 0.0,
+    tau_plus: float = 0.0,
     support: Support | None = None,
     temperature: Temperature = 0.1,
     views: Views = "cross",
@@ -31,9 +37,21 @@ def hard_neg_cclk(
     """Compute `HardNegCCLK`; the arguments are those of the class and of its call."""
     conditioning = Conditioning(kernel, ridge, solver, weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
+    make = make_objective(uniform_share, tau_plus)
     return conditional_contrast(
-        x, y, condition, support, conditioning, options, WeightedNegatives, embedding_condition=True
+        x, y, condition, support, conditioning, options, make, embedding_condition=True
     )[0]
+
+
+def make_objective(uniform_share: float, tau_plus: float) -> MakeObjective:
+    """Return the objective with these corrections, or raise a `SettingsError`."""
+    if not 0 <= uniform_share <= 1:
+        raise SettingsError(f"uniform_share is {uniform_share}: it must be between 0 and 1")
+    if not 0 <= tau_plus < 1:
+        raise SettingsError(f"tau_plus is {tau_plus}: it must be at least 0 and less than 1")
+    if not uniform_share and not tau_plus:
+        return WeightedNegatives
+    return partial(CorrectedNegatives, uniform_share=uniform_share, tau_plus=tau_plus)
 
 
 class HardNegCCLK(ConditionalLoss):
@@ -57,6 +75,10 @@ class HardNegCCLK(ConditionalLoss):
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
             values only, such as RBF and Delta, else "loo".
+        uniform_share: Share of negatives drawn from all samples alike: w is replaced by
+            (1 - uniform_share) w + uniform_share / n.
+        tau_plus: Assumed share of false negatives, which are as similar as the positive: c is
+            replaced by (c - tau_plus e^{S_ii}) / (1 - tau_plus), at least e^{-1 / temperature}.
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
@@ -80,12 +102,49 @@ class HardNegCCLK(ConditionalLoss):
         tensor(True)
 
     Reference:
-        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022.
+        Tsai et al., Conditional Contrastive Learning with Kernel, ICLR 2022. The correction is that
+        of Robinson et al., Contrastive Learning with Hard Negative Samples, ICLR 2021.
     """
 
-    tiled = WeightedNegatives
     embedding_condition = True
     release_ridge = release.HARDNEG_RIDGE
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        ridge: float = 0.01,
+        solver: Solver = "auto",
+        weights: str = "loo",
+        uniform_share: float = 0.0,
+        tau_plus: float = 0.0,
+        temperature: Temperature = 0.1,
+        views: Views = "cross",
+        symmetric: bool = False,
+        gather_distributed: bool = False,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            kernel,
+            ridge=ridge,
+            solver=solver,
+            weights=weights,
+            temperature=temperature,
+            views=views,
+            symmetric=symmetric,
+            gather_distributed=gather_distributed,
+            reduction=reduction,
+        )
+        self._make = make_objective(uniform_share, tau_plus)
+        self.uniform_share, self.tau_plus = uniform_share, tau_plus
+
+    def tiled_objective(self) -> MakeObjective:
+        return self._make
+
+    def settings(self) -> dict[str, object]:
+        shown = super().settings()
+        corrections = {"uniform_share": self.uniform_share, "tau_plus": self.tau_plus}
+        return shown | {name: value for name, value in corrections.items() if value}
 
     @staticmethod
     def default_kernel() -> Kernel:

@@ -124,6 +124,11 @@ class WeightedNegatives:
     neighborhoods: Neighborhoods | None = field(default=None, init=False)
     """Where only some columns of an anchor matter; None to compute all of them."""
 
+    @property
+    def scores_all(self) -> bool:
+        """Whether all columns have a weight, whatever the condition."""
+        return self.weights.counts_own
+
     def __post_init__(self) -> None:
         self.log_count = math.log(self.layout.negatives)
         self.floor = Floor(-1 / self.temperature, of_temperature=True)
@@ -147,6 +152,55 @@ class WeightedNegatives:
         result.coefficient = result.coefficient.where(cond.alive, 0.0)
         if self.floor.of_temperature and result.pull is not None:
             result.of_floor = -result.pull.where(~cond.alive, 0.0)
+        return result, cond
+
+
+@dataclass
+class CorrectedNegatives(WeightedNegatives):
+    """HardNeg CCL-K with a share of uniform negatives, and corrected for a share tau_plus of false
+    ones: (c - tau_plus e^pos) / (1 - tau_plus) instead of c.
+    """
+
+    uniform_share: float
+    tau_plus: float
+
+    @property
+    def scores_all(self) -> bool:
+        return self.uniform_share > 0
+
+    def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
+        positive = self.layout.positive(scores, start, stop).clone()
+        weights = self.weights.tile(start, stop)
+        if self.uniform_share:
+            uniform = torch.full_like(weights, self.uniform_share / self.layout.negatives)
+            self.layout.fill(uniform, start, stop, 0.0)
+            weights.mul_(1 - self.uniform_share).add_(uniform)
+        return self.contrast(positive, scores, weights)[0]
+
+    def contrast(
+        self, positive: Tensor, scores: Tensor, weights: Tensor
+    ) -> tuple[TileResult, ConditionalMean]:
+        tau = self.tau_plus
+        if not tau:
+            return super().contrast(positive, scores, weights)
+        cond = estimate(scores, weights, self.temperature, self.floor)
+        positive = positive.to(cond.log.dtype)
+        false = tau * (positive - cond.log).clamp_max(60.0).exp()
+        corrected = cond.log + torch.log1p(-false.clamp_max(1 - 1e-7)) - math.log1p(-tau)
+        alive = cond.alive & (false < 1 - 1e-7) & (corrected > self.floor.log)
+        self.floor.floored[-1] = (~alive).sum()
+        negative = corrected.where(alive, self.floor.log) + self.log_count
+        pressure = (negative - positive).sigmoid()
+        per_unit = (pressure / (1 - false)).where(alive, 0.0)
+        dtype = cond.terms.dtype
+        result = TileResult(
+            softplus(negative - positive).to(dtype),
+            cond.terms,
+            (per_unit / cond.total).where(alive, 0.0).to(dtype),
+            (-pressure - per_unit * false).to(dtype),
+        )
+        if self.floor.of_temperature:
+            result.of_floor = pressure.where(~alive, 0.0).to(dtype)
         return result, cond
 
 

@@ -34,7 +34,7 @@ def prepare(objectives: Sequence[object]) -> str:
     """
     shared: dict[int, tuple[Neighborhoods | None, str]] = {}
     for objective in objectives:
-        if not isinstance(objective, WeightedNegatives) or objective.weights.counts_own:
+        if not isinstance(objective, WeightedNegatives) or objective.scores_all:
             return "all pairs are computed: the objective contains all of them"
         rows, layout = objective.weights.rows, objective.layout
         if id(rows) not in shared:

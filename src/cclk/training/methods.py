@@ -34,9 +34,9 @@ class MethodSpec:
     Args:
         loss: Class or function that returns the loss, a module called as `loss(x, y, condition)`.
             It is called with those of the settings `temperature`, `views`, `symmetric`, `ridge`,
-            `solver`, `weights`, `positives`, `own_share`, `beta` and `tau_plus` that its signature
-            has, with the fitted `kernel` and with `gather_distributed=True` likewise. A loss that
-            has no `gather_distributed` sees the rows of its own process only.
+            `solver`, `weights`, `positives`, `own_share`, `beta`, `tau_plus` and `uniform_share`
+            that its signature has, with the fitted `kernel` and with `gather_distributed=True`
+            likewise. A loss that has no `gather_distributed` sees the rows of its own process only.
         conditions_on: What the loss gets as condition: the "condition" of the data, its k-means
             "clusters", or None, if it conditions on the "embedding" or on "nothing". A kernel for
             the "embedding" is built, but not fitted.
@@ -250,12 +250,17 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
         "kernel": kernel,
         "ridge": options.ridge,
         "solver": options.solver,
-        **({} if options.weights == "auto" else {"weights": options.weights}),
         "positives": options.positives,
         "own_share": options.own_share,
         "beta": options.beta,
+        "uniform_share": options.uniform_share,
+        "weights": options.weights,
         "tau_plus": options.tau_plus,
     }
+    # Each loss has its own default of these.
+    for name in ("weights", "tau_plus"):
+        if arguments[name] == "auto":
+            del arguments[name]
     loss = call(spec.loss, arguments, {}, what=f"the loss of {settings.method}")
     if not isinstance(loss, nn.Module):
         raise SettingsError(

@@ -149,8 +149,15 @@ class LossSettings(Section):
     views: Literal["cross", "all"] = Field("all", description="all: also compare within a view")
     symmetric: bool = Field(True, description="both views are anchors")
     beta: float = Field(1.0, ge=0, description="hardness of hardneg-infonce")
-    tau_plus: float = Field(
-        0.1, ge=0, lt=1, description="assumed share of false negatives of hardneg-infonce"
+    tau_plus: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = Field(
+        "auto",
+        description=(
+            "assumed share of false negatives of hard negatives; auto: 0.1 of hardneg-infonce, 0 of"
+            " hardneg-cclk"
+        ),
+    )
+    uniform_share: float = Field(
+        0.0, ge=0, le=1, description="share of uniform negatives of hardneg-cclk"
     )
     clusters: Annotated[int, Field(ge=1)] | Literal["values"] = Field(
         10,
