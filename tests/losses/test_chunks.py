@@ -35,7 +35,9 @@ def test_chunks_do_not_matter(layer: nn.Module, chunk: int) -> None:
     plain, chunked = network(layer), network(layer)
     expected = fair(*(plain(view) for view in views()), Z)
     expected.backward()
-    value = cclk.backward_in_chunks(chunked, views(), lambda x, y: fair(x, y, Z), chunk=chunk)
+    value = cclk.backward_in_chunks(
+        chunked, torch.stack(views()), lambda x, y: fair(x, y, Z), chunk=chunk
+    )
     torch.testing.assert_close(value, expected.detach())
     assert not value.requires_grad
     for found, wanted in zip(gradients(chunked), gradients(plain), strict=True):

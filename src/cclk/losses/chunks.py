@@ -63,7 +63,11 @@ class Chunks:
 
 
 def backward_in_chunks(
-    network: nn.Module, views: Sequence[Tensor], loss: Callable[..., Tensor], *, chunk: int
+    network: nn.Module,
+    views: Sequence[Tensor] | Tensor,
+    loss: Callable[..., Tensor],
+    *,
+    chunk: int,
 ) -> Tensor:
     """Backpropagate the loss of a batch whose activations do not fit in memory.
 
@@ -73,7 +77,7 @@ def backward_in_chunks(
 
     Args:
         network: Embeds a chunk of a view: `network(view[:chunk])`, (chunk, d).
-        views: Views of the batch, each (b, ...).
+        views: Views of the batch, each (b, ...), or one tensor of them, (views, b, ...).
         loss: Called with the embeddings of each view, (b, d); returns a scalar.
         chunk: Number of samples of one view that are embedded at a time.
 
@@ -93,6 +97,7 @@ def backward_in_chunks(
     """
     if chunk < 1:
         raise SettingsError(f"chunk is {chunk}: it must be at least 1")
+    views = tuple(views)
     if not views or len({len(view) for view in views}) > 1:
         raise DataError(
             f"views have {', '.join(str(len(view)) for view in views) or 'no'} rows: pass one or"
