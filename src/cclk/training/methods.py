@@ -135,7 +135,8 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     if spec.takes("kernel"):
         kernel = _kernel(settings, dataset, spec)
         if condition is not None:
-            kernel.fit(condition, batch_size=train.batch_size + train.queue)
+            among = len(condition) if train.queue == "all" else train.batch_size + train.queue
+            kernel.fit(condition, batch_size=among)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
@@ -159,12 +160,13 @@ def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
         settings: The settings of the run.
         dataset: The data to train on.
     """
-    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue
+    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue_rows
     if "batch_size" in settings.train.model_fields_set or size <= rows or rows < 2:
         return settings, ""
     lower = 1 << (rows.bit_length() - 1)
     train = settings.train.model_copy(update={"batch_size": lower})
-    queue = f" and a queue of {settings.train.queue}" if settings.train.queue else ""
+    queued = settings.train.queue_rows
+    queue = f" and a queue of {queued}" if queued else ""
     notice = (
         f"batch_size is {lower} instead of {size}: {dataset.name} has {len(dataset.train)} training"
         f" rows{queue}"
@@ -305,7 +307,7 @@ def _sampler(
             f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at"
             f" most {rows}"
         )
-    if size + train.queue > rows:
+    if size + train.queue_rows > rows:
         raise SettingsError(
             f"train.queue is {train.queue}, but {dataset.name} has {rows} training rows: beside a"
             f" batch of {size}, choose at most {rows - size}"

@@ -261,12 +261,11 @@ class TrainSettings(Section):
         ),
     )
     group: int = Field(16, ge=1, description="neighbors per group of the local sampler")
-    queue: int = Field(
+    queue: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         0,
-        ge=0,
         description=(
             "past samples, embedded by a momentum encoder, that are neighbors beside the batch; 0:"
-            " none"
+            " none; all: of the training split, those nearest in the condition"
         ),
     )
     ema: float = Field(
@@ -295,6 +294,11 @@ class TrainSettings(Section):
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
     devices: int = Field(1, ge=1, description="processes on this machine")
+
+    @property
+    def queue_rows(self) -> int:
+        """The number of samples in the queue that must not be in the batch."""
+        return 0 if self.queue == "all" else self.queue
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainSettings:
