@@ -91,7 +91,7 @@ def test_the_table() -> None:
     assert (
         "At a leakage of at most 0.2, selected on validation, one of our methods keeps the most"
         " utility on 1 of 1 dataset (adult). Not all methods have been measured on digits, which"
-        " do not count."
+        " does not count."
     ) in text
     lines = text.splitlines()
     assert (

@@ -67,8 +67,9 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
         else:
             points = best[False][0] - best[True][0]
             behind.append(f"{column} ({best[False][1]}, by {points:.1f} points)")
+    verb = "does" if len(partial) == 1 else "do"
     missing = (
-        f" Not all methods have been measured on {_listed(partial)}, which do not count."
+        f" Not all methods have been measured on {_listed(partial)}, which {verb} not count."
         if partial
         else ""
     )
