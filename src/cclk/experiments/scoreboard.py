@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -38,6 +38,7 @@ class Answer:
 
 Check = Callable[[Results], Answer]
 NOT_RUN = Answer("not run yet", "-")
+_OPPOSITE = str.maketrans("+-", "-+")
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,10 @@ def below(experiment: str, column: str, row: str, other: str, measure: Measure) 
     """
 
     def check(results: Results) -> Answer:
-        cells = [cell_of(results, experiment, column, each) for each in (other, row)]
-        values = [cell.values(measure) if cell else [] for cell in cells]
-        if not all(values):
-            return NOT_RUN
-        loss, error = difference(*values)
-        return Answer(_sign(loss, error), _signed(-loss, error))
+        answer = above(experiment, column, other, row, measure)(results)
+        if answer is NOT_RUN:
+            return answer
+        return replace(answer, figure=answer.figure.translate(_OPPOSITE))
 
     return check
 

@@ -10,7 +10,7 @@ computes the tiles again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -92,6 +92,17 @@ class TileResult:
     of_floor: Tensor | None = None
     """(rows,); dL / d floor, where the floor is -1 / temperature; None for 0."""
 
+    def times(self, incoming: Tensor | None) -> TileResult:
+        """The result with its gradients weighted by those of the losses, (rows,); None for 1."""
+        if incoming is None:
+            return self
+        return replace(
+            self,
+            coefficient=self.coefficient * incoming,
+            pull=None if self.pull is None else self.pull * incoming,
+            of_floor=None if self.of_floor is None else self.of_floor * incoming,
+        )
+
 
 class Objective(Protocol):
     """An objective, as a function of a tile of scores."""
@@ -125,12 +136,8 @@ def run(
         if gradients is None:
             continue
         of_anchors, of_neighbors, of_floor = gradients
+        result = result.times(None if incoming is None else incoming[start:stop])
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
-        if incoming is not None:
-            weights = incoming[start:stop]
-            coefficient = coefficient * weights[:, None]
-            pull = None if pull is None else pull * weights
-            floored = None if floored is None else floored * weights
         local = torch.mm(result.slope, neighbors, out=of_anchors[start:stop]).mul_(coefficient)
         of_neighbors.addmm_(result.slope.T, rows * coefficient)
         if pull is not None:

@@ -75,7 +75,7 @@ class HardNegCCLK(ConditionalLoss):
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
             values only, such as RBF and Delta, else "loo".
-        uniform_share: Share of negatives drawn from all samples alike: w is replaced by
+        uniform_share: Share of uniform negatives: w is replaced by
             (1 - uniform_share) w + uniform_share / n.
         tau_plus: Assumed share of false negatives, which are as similar as the positive: c is
             replaced by (c - tau_plus e^{S_ii}) / (1 - tau_plus), at least e^{-1 / temperature}.

@@ -21,7 +21,7 @@ from torch.nn.functional import softplus
 
 from cclk.losses.core import Layout, TileResult, exponentiate, in_range
 from cclk.operator.neighborhoods import Neighborhoods
-from cclk.operator.operators import Near, Rows
+from cclk.operator.operators import LocalRows, Near, Rows
 
 _LARGEST_ERROR = 1e-5
 """Scores are computed again in float64 for anchors whose gradient would be off by more."""
@@ -49,7 +49,7 @@ class NeighborWeights:
             tile: One of its tiles, sample numbers (n,).
             share: The weight of each anchor that may be dropped.
         """
-        assert not self.counts_own
+        assert isinstance(self.rows, LocalRows)
         samples, weights, dropped = self.rows.near(neighborhoods, tile, share)
         if not self.layout.within:
             return Near(samples, weights, dropped)

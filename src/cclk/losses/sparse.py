@@ -17,6 +17,7 @@ from torch import Tensor
 from cclk.losses.core import Gradients
 from cclk.losses.objectives import WeightedNegatives
 from cclk.operator.neighborhoods import Neighborhoods
+from cclk.operator.operators import LocalRows
 
 TOLERANCE = {torch.float32: 1e-8, torch.float64: 1e-13}
 """The largest share of an estimate that may be dropped."""
@@ -37,6 +38,8 @@ def prepare(objectives: Sequence[object]) -> str:
         if not isinstance(objective, WeightedNegatives) or objective.scores_all:
             return "all pairs are computed: the objective contains all of them"
         rows, layout = objective.weights.rows, objective.layout
+        if not isinstance(rows, LocalRows):
+            return "all pairs are computed: every sample has a weight"
         if id(rows) not in shared:
             anchors = range(layout.first, layout.first + layout.anchors)
             share = _share(objective, TYPICAL / objective.temperature, torch.float32)
@@ -86,11 +89,8 @@ def run(
         if gradients is None:
             continue
         of_anchors, of_neighbors, of_floor = gradients
+        result = result.times(None if incoming is None else incoming[here])
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
-        if incoming is not None:
-            coefficient = coefficient * incoming[here, None]
-            pull = None if pull is None else pull * incoming[here]
-            floored = None if floored is None else floored * incoming[here]
         local = (result.slope @ candidates).mul_(coefficient)
         of_neighbors.index_add_(0, columns, result.slope.T @ (rows * coefficient))
         if pull is not None:

@@ -50,6 +50,11 @@ class Rows(ABC):
     def __call__(self, start: int, stop: int) -> Tensor:
         """Return rows start to stop, a new tensor that the caller may overwrite."""
 
+
+class LocalRows(Rows):
+    """Rows of which most entries may be negligible."""
+
+    @abstractmethod
     def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
         """Return tiles of rows and the columns that may matter to them, or None and the reason.
 
@@ -57,8 +62,8 @@ class Rows(ABC):
             rows: The rows that are needed.
             share: The sum of entries of a row that may be dropped.
         """
-        return None, "all pairs are computed: every sample has a weight"
 
+    @abstractmethod
     def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
         """Return the entries of a tile of rows that matter.
 
@@ -67,7 +72,6 @@ class Rows(ABC):
             tile: One of its tiles, sample numbers (n,).
             share: The sum of entries of a row that may be dropped.
         """
-        raise NotImplementedError
 
 
 class Dense(Operator):
@@ -123,7 +127,7 @@ class Grouped(Operator):
         return GroupRows(self.groups, share.to(dtype))
 
 
-class GroupRows(Rows):
+class GroupRows(LocalRows):
     """value_i if j is in the group of i, else 0."""
 
     def __init__(self, groups: Tensor, value: Tensor) -> None:

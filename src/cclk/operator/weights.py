@@ -22,7 +22,7 @@ from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError
 from cclk.kernels import Kernel
 from cclk.operator.neighborhoods import Neighborhoods, find
-from cclk.operator.operators import Near, Operator, Rows
+from cclk.operator.operators import LocalRows, Near, Operator, Rows
 from cclk.operator.solvers import Solver, check_ridge, check_solver, check_values, solve
 
 MODES = ("auto", "loo", "paper", "release", "nw")
@@ -88,7 +88,7 @@ def weigh(
     return Weights(rows, weights == "paper", dead_below, solution.solver, solution.reason, operator)
 
 
-class WithoutOwn(Rows):
+class WithoutOwn(LocalRows):
     """Rows without the own entry, and with entries below a bound set to 0."""
 
     def __init__(self, rows: Rows, least: float) -> None:
@@ -100,9 +100,12 @@ class WithoutOwn(Rows):
         return self._bounded(tile)
 
     def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
+        if not isinstance(self.inner, LocalRows):
+            return None, "all pairs are computed: every sample has a weight"
         return self.inner.neighborhoods(rows, share)
 
     def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+        assert isinstance(self.inner, LocalRows)
         samples, weights, dropped = self.inner.near(neighborhoods, tile, share)
         weights.masked_fill_(tile[:, None] == samples, 0.0)
         return Near(samples, self._bounded(weights), dropped)
@@ -113,7 +116,7 @@ class WithoutOwn(Rows):
         return tile.relu_()
 
 
-class KernelAverage(Rows):
+class KernelAverage(LocalRows):
     """K_ji / sum_{k != i} K_ki of the positive part of K; 0 for an anchor without neighbors."""
 
     def __init__(self, kernel: Kernel, condition: Condition, dtype: torch.dtype) -> None:
