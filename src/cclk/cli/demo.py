@@ -77,3 +77,8 @@ def demo(
     console.print(
         f"\n{seconds:.0f} s in all. The report: {page.resolve()}", highlight=False, soft_wrap=True
     )
+    console.print(
+        "Next, on your own table: cclk check --data FILE --features COLUMNS --condition COLUMN",
+        highlight=False,
+        soft_wrap=True,
+    )
