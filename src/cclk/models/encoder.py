@@ -78,13 +78,13 @@ class Encoder(nn.Module):
     def encode(self, views: Tensor) -> Tensor:
         """Return the features of samples scaled by `inputs.scale`, and possibly augmented."""
         views = self.inputs.normalize(views)
-        if self._channels_last:
+        if self.inputs.images:
             # Convolutions on the CPU and on tensor cores are faster with the channels last;
-            # networks keep the layout of their input.
-            views = views.contiguous(memory_format=torch.channels_last)
-        elif self.inputs.images:
-            # A copy: images of one channel are contiguous in both layouts, and would keep theirs.
-            views = views.clone(memory_format=torch.contiguous_format)
+            # networks keep the layout of their input. Images of one channel are contiguous in both
+            # layouts and would keep theirs, so they are copied.
+            layout = torch.channels_last if self._channels_last else torch.contiguous_format
+            copy = views.clone if views.shape[1] == 1 else views.contiguous
+            views = copy(memory_format=layout)
         features: Tensor = self.network(views)
         if self.last is not None:
             features = self.last(features)
