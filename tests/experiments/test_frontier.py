@@ -86,6 +86,14 @@ def test_what_is_run_on_test() -> None:
     }
 
 
+def test_the_headline_is_run_first() -> None:
+    """An interrupted benchmark can then compare all rows at one limit."""
+    order = [(one.row, one.x) for one in to_run(FRONTIER, CELLS) if one.column == "adult"]
+    assert order == [
+        ("InfoNCE", None), ("Ours", 5), ("HSIC", 1), ("Known", 1), ("Ours", 20), ("Ours", 1),
+    ]  # fmt: skip
+
+
 def test_the_table() -> None:
     text = markdown(result(*CELLS, measures=("accuracy", "worst_r2"), frontier=FRONTIER))
     assert (

@@ -17,17 +17,22 @@ LEAKAGE: Measure = "worst_r2"
 def to_run(frontier: Frontier, cells: Sequence[CellResult]) -> list[CellResult]:
     """Return the cells that are selected for any limit, which are to be measured on test.
 
+    The reference and what is selected for the headline come first: an interrupted benchmark can
+    then compare all rows at one limit.
+
     Args:
         frontier: the limits.
         cells: of all rows and columns; those without a run on validation are not selected.
     """
-    selected: list[CellResult | None] = []
+    first: list[CellResult | None] = []
+    more: list[CellResult | None] = []
     for row, column in dict.fromkeys((cell.row, cell.column) for cell in cells):
         if row == frontier.reference:
-            selected += _measured(cells, row, column)
-        selected += [within_leakage(frontier, cells, row, column, n) for n in frontier.leakage]
-        selected += [within_loss(frontier, cells, row, column, n) for n in frontier.loss]
-    return [cell for cell in cells if any(cell is one for one in selected)]
+            first += _measured(cells, row, column)
+        first.append(within_leakage(frontier, cells, row, column, frontier.headline))
+        more += [within_leakage(frontier, cells, row, column, n) for n in frontier.leakage]
+        more += [within_loss(frontier, cells, row, column, n) for n in frontier.loss]
+    return list({id(cell): cell for cell in (*first, *more) if cell is not None}.values())
 
 
 def within_leakage(

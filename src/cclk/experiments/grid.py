@@ -165,8 +165,9 @@ class _Grid:
         if self.plan.frontier:
             measured = [self._cell_result(cell) for cell in self.plan.cells]
             selected = to_run(self.plan.frontier, measured)
-            positions = {(one.row, one.column, one.x) for one in selected}
-            cells = [cell for cell in cells if (cell.row, cell.column, cell.x) in positions]
+            planned = {(cell.row, cell.column, cell.x): cell for cell in cells}
+            positions = ((one.row, one.column, one.x) for one in selected)
+            cells = [planned[position] for position in positions if position in planned]
         jobs = (job for cell in cells for job in self._seeds(cell, self._count(cell)))
         return [job for job in jobs if not self._finished(job)]
 
