@@ -11,11 +11,13 @@ import pytest
 from made_up_results import HerePool
 
 from cclk.cli.main import main
+from cclk.data.dataset import Dataset
 from cclk.evaluation.panel import Splits
 from cclk.experiments import job as jobs
 from cclk.experiments.registry import removal
 from cclk.experiments.results import read
 from cclk.training import train as training
+from cclk.training.settings import Settings
 
 TINY = {
     "encoder": "lenet5", "augmentation": "none", "batch_size": 32, "steps": 2, "threads": 1,
@@ -82,6 +84,26 @@ def test_both_stages_and_no_training_twice(
     assert main([*command, "--quiet"]) == 0
     assert json.loads((tmp_path / "results" / "removal-smoke.json").read_text()) == content
     assert len(trained) == 2
+
+
+@pytest.mark.usefixtures("tiny")
+def test_jobs_of_the_same_data_load_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    load = jobs.load_dataset
+
+    def counted(settings: Settings) -> Dataset:
+        loaded.append(settings.data.dataset)
+        return load(settings)
+
+    monkeypatch.setattr(jobs, "_loaded", {})
+    monkeypatch.setattr(jobs, "load_dataset", counted)
+    folders = ["--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    assert (
+        main(["bench", "removal", "--size", "smoke", "--frontier-only", "--quiet", *folders]) == 0
+    )
+    assert loaded == ["colordigits"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from cclk.training import train as training
 from cclk.training._process import end_with, give_back, keep_freed, stop_signals
 from cclk.training.callbacks import Callback
 from cclk.training.run_folder import SETTINGS, RunFolder, load_dataset, write_settings
-from cclk.training.settings import import_paths, load
+from cclk.training.settings import Settings, import_paths, load
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,38 @@ def _interruptible() -> Iterator[None]:
 def _run(job: Job, parent: Path) -> RunResult:
     began = time.perf_counter()
     settings = load(overrides={**job.settings, "seed": job.seed})
+    dataset = _dataset(settings, job.data)
     if job.erase and job.erase.inputs:
-        return _measured(job, load_dataset(settings), embed_inputs, began)
+        return _measured(job, dataset, embed_inputs, began)
     folder = parent / job.folder
-    callback = _callback(job, load_dataset(settings)) if job.watch else None
+    callback = _callback(job, dataset) if job.watch else None
     if (folder / SETTINGS).exists():
         trust = bool(import_paths(settings.model_dump()))  # named in this process
         _set_data_dir(settings.data.data_dir, folder, trust)
         done = training.resume(folder, quiet=True, callback=callback, trust_code=trust)
     else:
         done = training.train(
-            settings, folder, command="cclk reproduce", quiet=True, callback=callback
+            settings,
+            folder,
+            command="cclk reproduce",
+            quiet=True,
+            callback=callback,
+            dataset=dataset,
         )
-    return replace(_measured(job, done.dataset, done.embed_split, began), curve=_curve(done))
+    return replace(_measured(job, dataset, done.embed_split, began), curve=_curve(done))
+
+
+_loaded: dict[tuple[str, str], Dataset] = {}
+"""The dataset of the last job of this process, by its settings and fingerprint."""
+
+
+def _dataset(settings: Settings, data: str) -> Dataset:
+    """Load the dataset of a job, unless the job before had the same one."""
+    key = (settings.data.model_dump_json(), data)
+    if key not in _loaded:
+        _loaded.clear()
+        _loaded[key] = load_dataset(settings)
+    return _loaded[key]
 
 
 def _measured(job: Job, dataset: Dataset, embed: Embed, began: float) -> RunResult:

@@ -12,6 +12,7 @@ import torch
 import cclk
 from cclk._files import LOCK, locked
 from cclk._reading import reason
+from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import Interrupted, RunError, warn
 from cclk.training import methods
@@ -47,6 +48,7 @@ def train(
     command: str = "",
     quiet: bool = False,
     callback: Callback | None = None,
+    dataset: Dataset | None = None,
 ) -> RunFolder:
     """Train into a new run folder.
 
@@ -56,10 +58,11 @@ def train(
         command: The command to record in settings.json.
         quiet: Whether to show no progress.
         callback: A measurement during training.
+        dataset: The dataset that the settings name, if it has been loaded already.
     """
     fabric = launch(settings)
     with joined(fabric, folder):
-        _train(fabric, settings, folder, command, quiet, callback)
+        _train(fabric, settings, folder, command, quiet, callback, dataset)
     return RunFolder(folder, trust_code=True)
 
 
@@ -70,6 +73,7 @@ def _train(
     command: str,
     quiet: bool,
     callback: Callback | None,
+    dataset: Dataset | None,
 ) -> None:
     first = fabric.global_rank == 0
     occupied, before = (folder / SETTINGS).exists(), FolderBefore.of(folder)
@@ -87,7 +91,7 @@ def _train(
             raise RunError(message)
         loop = None
         try:
-            dataset = load_dataset(settings)
+            dataset = dataset or load_dataset(settings)
             settings, notice = methods.fitting_batch(settings, dataset)
             if notice and first:
                 warn(notice)
