@@ -191,7 +191,7 @@ class _Grid:
             note=self.plan.note,
             seeds=tuple(range(self.shown)),
             split=self.plan.split,
-            measures=self.plan.measures,
+            measures=self.plan.all_measures,
             axis=self.experiment.axis,
             common=self.plan.common,
             claims=self.experiment.claims,

@@ -97,12 +97,20 @@ class Plan:
     """Column -> number of seeds, where it is not `seeds`."""
     rows: int = 0
     """Measure on this number of rows of each split only; 0 for all. Part of the key of a run."""
+    more: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    """Column -> further measures of its seeds, which are not used for selection."""
+
+    @property
+    def all_measures(self) -> tuple[Measure, ...]:
+        """The measures of any column, except the utilities of a frontier."""
+        more = (name for names in self.more.values() for name in names)
+        return tuple(dict.fromkeys((*self.measures, *more)))
 
     def measures_of(self, column: str) -> tuple[Measure, ...]:
-        """Return the measures of a column: all, and the utility of its frontier."""
+        """Return the measures of a column: those of all, its own, and its frontier's utility."""
         utility = self.frontier.utility if self.frontier else {}
         own = (utility[column],) if column in utility else ()
-        return tuple(dict.fromkeys((*self.measures, *own)))
+        return tuple(dict.fromkeys((*self.measures, *self.more.get(column, ()), *own)))
 
     def matching(self, text: str) -> list[Cell]:
         """Return the cells that contain this text in "row, column"."""

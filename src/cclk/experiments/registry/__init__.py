@@ -9,7 +9,8 @@ from cclk.experiments.plan import Experiment
 
 EXPERIMENTS = (
     "weaksup", "weaksup-kernels", "weaksup-bandwidth", "insufficient",
-    "fair", "fair-kernels", "fair-clusters", "fair-recipe", "fair-long",
+    "fair", "fair-panel", "fair-kernels", "fair-clusters", "fair-recipe", "fair-long",
+    "removal-recipe",
     "hardneg", "hardneg-kernels", "weights",
 )  # fmt: skip
 """The names of the experiments of the paper."""
