@@ -29,6 +29,8 @@ class Recipe:
     """Whether the inputs are the columns of a table, which can be erased without an encoder."""
     rows: int = 0
     """`penalty_rows` of the rows with our penalty: cheap for tables."""
+    clusters: tuple[float, ...] = (5, 10, 20)
+    """Strengths of Fair-InfoNCE: at most the number of values of the condition."""
 
 
 IMAGES: Overrides = {
@@ -59,7 +61,13 @@ RECIPES: dict[str, Recipe] = {
     "adult": Recipe({**TABLES, "feature_width": 4}, utility="auc", noise=0.35, rows=512, flat=True),
     "crime": Recipe(TABLES, utility="auc", noise=0.35, flat=True),
     "health": Recipe(
-        {**TABLES, "feature_width": 4}, utility="auc", seeds=3, noise=0.35, rows=512, flat=True
+        {**TABLES, "feature_width": 4},
+        utility="auc",
+        seeds=3,
+        noise=0.35,
+        flat=True,
+        rows=512,
+        clusters=(3, 5, 9),
     ),
     "cells": Recipe({**TABLES, "batch_size": 128}, noise=0.35, flat=True),
 }
@@ -80,7 +88,6 @@ LEACE = "InfoNCE, then LEACE"
 CORRELATION = "CorrelationRemover"
 
 STRENGTHS: dict[str, tuple[float, ...]] = {
-    CLUSTERS: (5, 10, 20),
     FAIR: (3, 12, 48),
     PENALTY: (1, 3, 10),
     NOISE: (2, 5, 10),
@@ -92,8 +99,8 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     ICL: (10, 100, 1000),
     CORRELATION: (0.25, 0.5, 1.0),
 }
-"""Row -> clusters, neighbors, strength of the penalty, scale of the noise, or alpha: the same
-number for each.
+"""Row -> neighbors, strength of the penalty, scale of the noise, or alpha: the same number for
+each. The clusters of Fair-InfoNCE are those of the dataset.
 """
 
 SMOKE: Overrides = {"batch_size": 64, "steps": 4, "warmup": 0}
@@ -132,7 +139,7 @@ def cells(dataset: str, recipe: Recipe) -> Iterator[Cell]:
     shared = {"dataset": dataset, **recipe.settings}
     infonce = {**shared, "method": "infonce"}
     yield Cell(INFONCE, dataset, infonce)
-    for row, strengths in STRENGTHS.items():
+    for row, strengths in ({CLUSTERS: recipe.clusters} | STRENGTHS).items():
         if row in (NOISE, NOISE_ONLY) and not recipe.noise:
             continue
         for strength in strengths:
