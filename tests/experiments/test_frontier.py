@@ -9,6 +9,7 @@ import pytest
 from made_up_results import FakePool, Measures, cell, made, result, run
 
 from cclk.experiments import Cell, CellResult, Frontier, reproduce
+from cclk.experiments.figures import draw
 from cclk.experiments.frontier import to_run, within_leakage, within_loss
 from cclk.experiments.frontier_table import summary
 from cclk.experiments.job import Job
@@ -92,6 +93,17 @@ def test_the_headline_is_run_first() -> None:
     assert order == [
         ("InfoNCE", None), ("Ours", 5), ("HSIC", 1), ("Known", 1), ("Ours", 20), ("Ours", 1),
     ]  # fmt: skip
+
+
+def test_the_figures(tmp_path: Path) -> None:
+    """One for each dataset, of all strengths on validation; labels are not compared."""
+    paths = draw(result(*CELLS, measures=("accuracy", "worst_r2"), frontier=FRONTIER), tmp_path)
+    assert [path.name for path in paths] == ["made-up-adult.svg", "made-up-digits.svg"]
+    text = paths[0].read_text()
+    for shown in ("AUC, %", "adult, validation split, one seed", "HSIC", "Ours"):
+        assert f"<!-- {shown} -->" in text
+    assert "<!-- Known -->" not in text
+    assert "<!-- LEACE -->" not in paths[1].read_text(), "it was not run"
 
 
 def test_the_table() -> None:

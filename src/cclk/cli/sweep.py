@@ -19,8 +19,7 @@ from cclk.experiments import reproduce as run_grid
 from cclk.experiments import results as files
 from cclk.experiments.figures import draw
 from cclk.experiments.measure import check
-from cclk.experiments.registry.recipes import LEAKAGE
-from cclk.experiments.sweep import DEFAULT, Knob, extends, flat
+from cclk.experiments.sweep import DEFAULT, MEASURES, Knob, extends, flat
 from cclk.experiments.sweep import sweep as plan_sweep
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import load
@@ -48,13 +47,14 @@ def sweep(
 ) -> None:
     """Draw accuracy against leakage, for methods over values of one of their settings.
 
-    `cclk sweep --preset colormnist-fair --over fair-cclk:neighbors=1.5,3,12 infonce:lr=3e-4,1e-3`
+    `cclk sweep --preset colormnist-fair --over fair-cclk:leakage_penalty=1,3,10 infonce:lr=1e-3`
 
-    The setting that trades accuracy for leakage is `neighbors`, the effective number of neighbors
-    of the median anchor of Fair-CCLK. With few neighbors the condition is removed, as far as batch
-    and noise permit; with nearly the full batch the loss is plain InfoNCE. (The number holds for
-    random batches; --sampler local gives more.) By default Fair-InfoNCE and InfoNCE over their
-    learning rates are shown too. Writes RESULTS/NAME.json and RESULTS/NAME.svg.
+    The settings that trade accuracy for leakage are `leakage_penalty` and `neighbors`, the
+    effective number of neighbors of the median anchor of Fair-CCLK: with few neighbors there is no
+    reason to encode the condition; with nearly the full batch the loss is plain InfoNCE. (The
+    number holds for random batches; --sampler local gives more.) By default Fair-InfoNCE and
+    InfoNCE over their learning rates are shown too. Leakage is that of the worst of a panel of
+    probes. Writes RESULTS/NAME.json and RESULTS/NAME.svg.
     """
     require_positive(seeds=seeds, workers=workers)
     target = files.path_of(results, name, "cpu")
@@ -69,7 +69,7 @@ def sweep(
     knobs = [Knob.read(text) for text in over or DEFAULT]
     plan_sweep(name, knobs, common, seeds, split)  # reports wrong settings before data are read
     dataset = load_dataset(load(overrides=common))
-    check(dataset, LEAKAGE, split)  # before hours of training, not after
+    check(dataset, MEASURES, split)  # before hours of training, not after
     planned = plan_sweep(name, knobs, common, seeds, split, fingerprint(dataset))
     if target.exists() and not extends(planned.plan("cpu"), files.read(target)):
         raise SettingsError(f"{target} contains another sweep: keep both with --name, or delete it")

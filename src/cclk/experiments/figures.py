@@ -12,7 +12,9 @@ from typing import Any
 from cclk._extras import needed_for
 from cclk._files import make_parent, replace_file
 from cclk.evaluation import pareto_optimal
+from cclk.experiments.frontier import LEAKAGE
 from cclk.experiments.measure import TITLES, Measure, leakage_of
+from cclk.experiments.plan import Frontier
 from cclk.experiments.results import CellResult, ExperimentResult
 
 # Distinguishable for the color-blind (Okabe and Ito).
@@ -27,7 +29,7 @@ _STYLE: Any = {
 
 
 def draw(result: ExperimentResult, folder: Path) -> list[Path]:
-    """Write the figures of a result as NAME.svg or NAME-N.svg; none for a plain table.
+    """Write the figures of a result as NAME.svg, NAME-N.svg or NAME-COLUMN.svg; none for a table.
 
     Args:
         result: of an experiment.
@@ -38,7 +40,7 @@ def draw(result: ExperimentResult, folder: Path) -> list[Path]:
         panels = result.figure.panels
         return [_save(path, (10.5, 3.0), partial(_weights, panels=panels), len(panels))]
     if result.frontier:
-        return []
+        return _frontiers(result, result.frontier, path)
     leakage = leakage_of(result.measures)
     if leakage and len(result.columns) > _MANY:
         studies = [replace(cell, row=cell.column) for cell in result.cells if cell.runs]
@@ -67,12 +69,13 @@ def tradeoff(
     title: str,
     measure: Measure = "nonlinear_r2",
     line: str = "-",
+    utility: Measure = "accuracy",
 ) -> None:
-    """Plot accuracy against leakage; each row is a line, Pareto-optimal points are ringed."""
+    """Plot utility against leakage; each row is a line, Pareto-optimal points are ringed."""
     points: dict[tuple[str, int], tuple[float, float]] = {}
     for number, (row, row_cells) in enumerate(_by_row(cells)):
         leakage = [statistics.mean(cell.values(measure)) for cell in row_cells]
-        accuracy = [statistics.mean(cell.values("accuracy")) for cell in row_cells]
+        accuracy = [statistics.mean(cell.values(utility)) for cell in row_cells]
         style = {"color": _color(number), "markersize": 5, "linewidth": 1, "alpha": 0.9}
         marker = "osD"[number // len(_COLORS) % 3]
         axes.plot(leakage, accuracy, marker + line, label=row, **style)
@@ -85,8 +88,29 @@ def tradeoff(
     ring = {"markersize": 10, "fillstyle": "none", "color": "black"}
     axes.plot(*best, "o", label="Pareto-optimal", **ring)
     x_title = f"{TITLES[measure]} (lower is better)"
-    axes.set(xlabel=x_title, ylabel=TITLES["accuracy"], title=title)
+    axes.set(xlabel=x_title, ylabel=TITLES[utility], title=title)
     axes.legend(fontsize=7)
+
+
+def _frontiers(result: ExperimentResult, frontier: Frontier, path: Path) -> list[Path]:
+    """A figure for each column of a frontier: all strengths of all rows, on validation."""
+    paths = []
+    for column, planned in result.columns.items():
+        cells = [
+            replace(cell, runs=cell.tuning)
+            for cell in planned
+            if cell.tuning and cell.row not in frontier.labeled
+        ]
+        if cells:
+            plot = partial(
+                tradeoff,
+                cells=cells,
+                title=f"{column}, validation split, one seed",
+                measure=LEAKAGE,
+                utility=frontier.utility[column],
+            )
+            paths.append(_save(path.with_stem(f"{path.stem}-{column}"), (7.0, 4.4), plot))
+    return paths
 
 
 def _curves(axes: Any, cells: Sequence[CellResult], title: str, result: ExperimentResult) -> None:

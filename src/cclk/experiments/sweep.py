@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclk.errors import SettingsError
+from cclk.experiments.measure import Measure
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan
-from cclk.experiments.registry.recipes import LEAKAGE
 from cclk.experiments.results import ExperimentResult, key_of
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.settings import Section, Settings, load
 
+MEASURES: tuple[Measure, ...] = ("accuracy", "knn", "worst_r2")
 DEFAULT = (
+    "fair-cclk:leakage_penalty=1,3,10",
     "fair-cclk:neighbors=1.5,3,12,48,192",
     "fair-infonce:lr=1e-5,1e-4,1e-3,6e-3",
     "infonce:lr=1e-5,1e-4,1e-3,6e-3",
 )
-"""Fair-CCLK over the number of neighbors, up to nearly the batch, which is InfoNCE; the baselines
-over their learning rate, since that of Fair-CCLK does not suit them.
+"""Fair-CCLK over the strength of the penalty, and over the number of neighbors up to nearly the
+batch, which is InfoNCE; the baselines over their learning rate, since that of Fair-CCLK does not
+suit them.
 """
 
 
@@ -82,7 +85,7 @@ def sweep(
     plan = Plan(
         tuple(cells),
         seeds,
-        measures=LEAKAGE,
+        measures=MEASURES,
         split="test" if split == "test" else "validation",
         train_on_holdout=False,
         data=data,
