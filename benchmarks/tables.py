@@ -19,9 +19,10 @@ from benchmarks.faults import table
 from cclk.evaluation import Evaluation
 from cclk.experiments import scoreboard
 from cclk.experiments.frontier_table import frontier_tables
-from cclk.experiments.measure import Measure, mean_and_deviation
+from cclk.experiments.measure import TITLES, Measure, mean_and_deviation
 from cclk.experiments.registry.paper_claims import CLAIMS
-from cclk.experiments.results import read
+from cclk.experiments.registry.removal_recipe import BASE_ROW
+from cclk.experiments.results import CellResult, ExperimentResult, read
 from cclk.experiments.results_page import read_results
 from cclk.training.settings import REMOVAL
 
@@ -298,6 +299,46 @@ def levels() -> str:
     return "\n".join(lines)
 
 
+def removal_recipe() -> str:
+    """Utility and leakage of every variant on every dataset, and what it gains on average."""
+    result = read(RESULTS / "removal-recipe.json")
+    points = {
+        (cell.row, column): _point(cell)
+        for column, cells in result.columns.items()
+        for cell in cells
+        if cell.runs
+    }
+    columns = [name for name in result.columns if (BASE_ROW, name) in points]
+    heads = [f"{name}, {TITLES[_utility(result, name)]}" for name in columns]
+    lines = ["| change | " + " | ".join(heads) + " | gain |", "|---" * (len(heads) + 2) + "|"]
+    for row in dict.fromkeys(cell.row for cell in result.cells):
+        measured = [name for name in columns if (row, name) in points]
+        shown = ["{:.1f} / {:.2f}".format(*points[row, name]) for name in measured]
+        by_column = dict(zip(measured, shown, strict=True))
+        gains = [_worth(points[row, name]) - _worth(points[BASE_ROW, name]) for name in measured]
+        gain = f"{statistics.mean(gains):+.1f}" if gains and row != BASE_ROW else ""
+        cells = " | ".join(by_column.get(name, "") for name in columns)
+        lines.append(f"| {row} | {cells} | {gain} |")
+    note = f"{result.note[0].upper()}{result.note[1:]}. `{result.command}`, cclk {result.version}."
+    return "\n".join([*lines, "", note])
+
+
+def _utility(result: ExperimentResult, column: str) -> Measure:
+    measured = [run.measures for cell in result.columns[column] for run in cell.runs]
+    return "auc" if any("auc" in measures for measures in measured) else "accuracy"
+
+
+def _point(cell: CellResult) -> tuple[float, float]:
+    """Utility in percent, and leakage."""
+    utility = cell.values("auc") or cell.values("accuracy")
+    return statistics.mean(utility), max(0.0, statistics.mean(cell.values("worst_r2")))
+
+
+def _worth(point: tuple[float, float]) -> float:
+    """Utility minus leakage, both in percent: what experiments are selected by."""
+    return point[0] - 100 * point[1]
+
+
 def claims() -> str:
     """The claims of the paper, and what committed results say of them."""
     return scoreboard.table(CLAIMS, read_results(RESULTS))
@@ -315,6 +356,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "manifest": manifest,
     "panel": panel,
     "removal": removal,
+    "removal-recipe": removal_recipe,
     "faults": table.faults,
     "soak": table.soak,
     "fuzz": table.fuzz,
