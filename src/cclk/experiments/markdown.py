@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclk.experiments.frontier_table import frontier_tables
-from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, mean_and_deviation
+from cclk.experiments.measure import (
+    LOWER_IS_BETTER,
+    TITLES,
+    Measure,
+    difference,
+    mean_and_deviation,
+)
 from cclk.experiments.plan import Overrides
 from cclk.experiments.results import CellResult, ExperimentResult
 
@@ -153,16 +159,16 @@ def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> 
     >>> judge([95.0], [90.0], "accuracy")
     'holds, by 5.0 (one seed)'
     """
-    gain = statistics.mean(better) - statistics.mean(worse)
+    gain, error = difference(better, worse)
     gain = -gain if measure in LOWER_IS_BETTER else gain
-    samples = [values for values in (better, worse) if len(values) > 1]
-    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in samples))
     digits = 2 if measure.endswith("r2") else 1
     size = f"{gain:.{digits}f}"
-    size += f" ± {error:.{digits}f}" if len(samples) == 2 else " (one seed)"
+    size += " (one seed)" if math.isnan(error) else f" ± {error:.{digits}f}"
     if gain <= 0:
         return f"does **not** hold: {size}"
-    return f"holds, by {size}" if gain > 2 * error else f"holds, within two standard errors: {size}"
+    # NaN, of one seed, is not at least half the gain.
+    within = 2 * error >= gain
+    return f"holds, within two standard errors: {size}" if within else f"holds, by {size}"
 
 
 def _choices(result: ExperimentResult) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -131,3 +132,21 @@ def mean_and_deviation(values: Sequence[float], measure: Measure) -> str:
     digits = 2 if measure.endswith("r2") else 1 if abs(statistics.mean(values)) < 1000 else 0
     mean = f"{statistics.mean(values):,.{digits}f}"
     return f"{mean} ± {statistics.stdev(values):,.{digits}f}" if len(values) > 1 else mean
+
+
+def difference(better: Sequence[float], worse: Sequence[float]) -> tuple[float, float]:
+    """Return the difference of two means, and its standard error; NaN if either has one value.
+
+    Args:
+        better: Values of the runs that should be higher.
+        worse: Values of the runs that should be lower.
+
+    Example:
+        >>> difference([3.0, 5.0], [1.0, 1.0])
+        (3.0, 1.0)
+    """
+    gain = statistics.mean(better) - statistics.mean(worse)
+    if min(len(better), len(worse)) < 2:
+        return gain, math.nan
+    parts = (statistics.variance(values) / len(values) for values in (better, worse))
+    return gain, math.sqrt(sum(parts))

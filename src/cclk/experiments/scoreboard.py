@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from cclk.experiments.measure import Measure
+from cclk.experiments.measure import Measure, difference
 from cclk.experiments.results import CellResult, ExperimentResult
 
 Verdict = Literal[
@@ -277,24 +277,6 @@ def positions(results: Results, experiment: str, column: str) -> list[float]:
     """Return the positions of the curves of a column, in order."""
     cells = results[experiment].cells if experiment in results else ()
     return sorted({cell.x for cell in cells if cell.column == column and cell.x is not None})
-
-
-def difference(better: Sequence[float], worse: Sequence[float]) -> tuple[float, float]:
-    """Return the difference of two means, and its standard error; NaN if either has one value.
-
-    Args:
-        better: Values of the runs that should be higher.
-        worse: Values of the runs that should be lower.
-
-    Example:
-        >>> difference([3.0, 5.0], [1.0, 1.0])
-        (3.0, 1.0)
-    """
-    gain = statistics.mean(better) - statistics.mean(worse)
-    if min(len(better), len(worse)) < 2:
-        return gain, math.nan
-    parts = (statistics.variance(values) / len(values) for values in (better, worse))
-    return gain, math.sqrt(sum(parts))
 
 
 def table(claims: Sequence[PaperClaim], results: Results) -> str:
