@@ -61,6 +61,19 @@ class Neighborhoods:
             Condition(blocks.amax(dim=1), condition.columns),
         )
         self.positions = positions.view(-1, BLOCK)
+        self._sampled: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
+        """Candidates of the tiles that `scored` sampled."""
+
+    def near(self, tile: Tensor, share: float) -> tuple[Tensor, Tensor]:
+        """Return the candidates of a tile, where the sum of its values is that within the tile.
+
+        Args:
+            tile: One of the tiles.
+            share: As in `candidates`.
+        """
+        # The values of an anchor far from all others are small: there, less is negligible.
+        known = self._sampled.get((id(tile), share))
+        return known or self.candidates(tile, self.totals(tile), share)
 
     def candidates(self, tile: Tensor, totals: Tensor, share: float) -> tuple[Tensor, Tensor]:
         """Return the samples that matter to anchors, and a bound of the sum of all other values.
@@ -99,7 +112,8 @@ class Neighborhoods:
         """
         step = max(1, len(self.tiles) // SAMPLED)
         tiles = self.tiles[step // 2 :: step]
-        kept = [len(self.candidates(tile, self.totals(tile), share)[0]) for tile in tiles]
+        self._sampled = {(id(tile), share): self.near(tile, share) for tile in tiles}
+        kept = [len(samples) for samples, _ in self._sampled.values()]
         return sum(kept) / len(kept) / len(self.condition) if kept else 1.0
 
 

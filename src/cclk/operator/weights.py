@@ -135,8 +135,7 @@ class KernelAverage(LocalRows):
 
     @torch.no_grad()
     def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
-        # The values of an anchor far from all others are small: there, less is negligible.
-        samples, dropped = neighborhoods.candidates(tile, neighborhoods.totals(tile), share)
+        samples, dropped = neighborhoods.near(tile, share)
         # One row for each sample, because rows can be selected much faster than columns.
         values = self.kernel.evaluate(self.condition.rows(samples), self.condition.rows(tile))
         values.relu_()
