@@ -410,12 +410,11 @@ def test_arrays_without_a_condition(method: str, queue: int, vectors: Path, tmp_
 
 @pytest.mark.parametrize("queue", ["0", "100"])
 def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
-    """Same rows, same views, same keys, joined loss: without batch statistics only the order of
-    float32 sums differs.
+    """Same rows, views, keys and batch statistics, joined loss: only the order of float32 sums
+    differs.
     """
     chosen = {
         "method": "fair-cclk",
-        "head": "none",
         "batch_size": "63",
         "steps": "8",
         "log_every": "1",

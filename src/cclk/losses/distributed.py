@@ -42,6 +42,12 @@ def total(loss: Tensor) -> Tensor:
     return joined
 
 
+def summed(tensor: Tensor) -> Tensor:
+    """The sum over processes of statistics that every process then uses, with gradients."""
+    joined: Tensor = _Summed.apply(tensor)  # type: ignore[no-untyped-call]
+    return joined
+
+
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, counts: list[int]) -> Tensor:
@@ -73,3 +79,18 @@ class _Total(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> Tensor:
         return incoming * dist.get_world_size()
+
+
+class _Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        summed = tensor.clone()
+        dist.all_reduce(summed)
+        return summed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor) -> Tensor:
+        summed = incoming.contiguous().clone()
+        dist.all_reduce(summed)
+        return summed

@@ -22,6 +22,7 @@ from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import neighbors_of
 from cclk.removal.association import association
 from cclk.training import _process, methods
+from cclk.training.batch_norm import alone, synchronize
 from cclk.training.launch import launch
 from cclk.training.loading import Loader
 from cclk.training.momentum import Momentum
@@ -69,6 +70,8 @@ class Trainer:
         )
         self._check_chunk()
         self.network = network_for(settings, dataset)
+        if self.fabric.world_size > 1:
+            synchronize(self.network)
         self.removal: Removal | None = None
         self._trained: nn.Module = self.network
         if Removal.wanted(settings):
@@ -170,7 +173,7 @@ class Trainer:
         samples = loaded[self._counts[self.fabric.global_rank] :]
         if not len(samples):
             return None
-        with torch.no_grad(), self.fabric.autocast():
+        with torch.no_grad(), self.fabric.autocast(), alone(self.network):
             features = self.network.encoder.encode(samples)
         return features, self.removal.further_rows(step, self._rows)
 
