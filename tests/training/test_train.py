@@ -10,6 +10,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -408,10 +409,10 @@ def test_arrays_without_a_condition(method: str, queue: int, vectors: Path, tmp_
         load_dataset(small(tmp_path / "plain.npz", method="weaksup-infonce"))
 
 
-@pytest.mark.parametrize("queue", ["0", "100"])
-def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("queue", "nodes"), [("0", 1), ("100", 2)])
+def test_two_processes_train_as_one(queue: str, nodes: int, tmp_path: Path) -> None:
     """Same rows, views, keys and batch statistics, joined loss: only the order of float32 sums
-    differs.
+    differs. Two machines, here the same one, have a process each.
     """
     chosen = {
         "method": "fair-cclk",
@@ -425,24 +426,34 @@ def test_two_processes_train_as_one(queue: str, tmp_path: Path) -> None:
     options = [
         word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)
     ]
-    command = [
-        sys.executable,
-        "-m",
-        "cclk",
-        "train",
-        *options,
-        "--devices",
-        "2",
-        "--quiet",
-        "--out",
-        str(tmp_path / "two"),
+    processes = ["--nodes", "2"] if nodes == 2 else ["--devices", "2"]
+    command = [sys.executable, "-m", "cclk", "train", *options, *processes, "--quiet"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    running = [
+        subprocess.Popen(
+            [*command, "--out", str(tmp_path / "two")],
+            env=ONE_THREAD | (address | {"NODE_RANK": str(node)} if nodes == 2 else {}),
+        )
+        for node in range(nodes)
     ]
-    subprocess.run(command, env=ONE_THREAD, check=True, timeout=120)
+    assert [process.wait(timeout=120) for process in running] == [0] * nodes
     losses = [
         [line["loss"] for line in RunFolder(folder).metrics()]
         for folder in (alone.folder, tmp_path / "two")
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_machines_need_the_address_of_the_first(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "SLURM_NTASKS", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SettingsError, match=r"train.nodes is 2, but MASTER_ADDR, MASTER_PORT and"):
+        training.train(small(vectors, nodes=2), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_full_disk_leaves_earlier_checkpoints(

@@ -23,7 +23,9 @@ from cclk.errors import RunError, warn
 CHECKPOINTS = "checkpoints"
 KEPT = 2
 """How many checkpoints are kept."""
-_FREE = ("data.data_dir", "train.devices", "train.log_every", "train.checkpoint_every")
+_FREE = (
+    "data.data_dir", "train.devices", "train.nodes", "train.log_every", "train.checkpoint_every",
+)  # fmt: skip
 """Settings that do not change the weights of a run."""
 _MOST_NODES = 200_000
 

@@ -15,7 +15,7 @@ import torch
 from torch import distributed
 
 from cclk._extras import needed_for
-from cclk.errors import RunError
+from cclk.errors import RunError, SettingsError
 from cclk.training._process import end_with, without_new_variables
 from cclk.training.settings import Settings
 
@@ -29,15 +29,21 @@ _LOST = re.compile("gloo|NCCL|Connection|connection|Broken pipe|Socket|TCPStore"
 def launch(settings: Settings) -> Any:
     """Start the processes of a run and return its `lightning_fabric.Fabric`.
 
-    Processes that torchrun started are used; otherwise as many as `train.devices` are started.
+    Processes that torchrun or SLURM started are used; otherwise as many as `train.devices` are
+    started, of `train.nodes` times as many.
     """
     with needed_for("training"), without_new_variables():
         from lightning_fabric import Fabric
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
-    world = devices
+    world = devices * settings.train.nodes
     if "LOCAL_WORLD_SIZE" in os.environ:
         world = int(os.environ.get("WORLD_SIZE", devices))
-    elif world > 1:
+    elif settings.train.nodes > 1 and not _addressed():
+        raise SettingsError(
+            f"train.nodes is {settings.train.nodes}, but MASTER_ADDR, MASTER_PORT and NODE_RANK are"
+            " not all set: set them on every machine, or start the command with torchrun or srun"
+        )
+    elif devices > 1:
         launcher = int(os.environ.setdefault(_LAUNCHER, str(os.getpid())))
         if launcher != os.getpid():
             end_with(launcher)
@@ -52,6 +58,12 @@ def launch(settings: Settings) -> Any:
         )
         fabric.launch()
     return fabric
+
+
+def _addressed() -> bool:
+    """Whether this machine knows the first one and its own number."""
+    names = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+    return "SLURM_NTASKS" in os.environ or all(name in os.environ for name in names)
 
 
 @contextmanager

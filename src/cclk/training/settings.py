@@ -294,6 +294,14 @@ class TrainSettings(Section):
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
     devices: int = Field(1, ge=1, description="processes on this machine")
+    nodes: int = Field(
+        1,
+        ge=1,
+        description=(
+            "machines, each of which runs this command, with MASTER_ADDR, MASTER_PORT and"
+            " NODE_RANK in its environment unless SLURM starts them"
+        ),
+    )
 
     @property
     def queue_rows(self) -> int:
