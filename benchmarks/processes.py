@@ -1,0 +1,183 @@
+"""Training on several processes: `python -m benchmarks.processes [--json FILE]`.
+
+    curves    losses of 100 steps with 2 and 4 processes, against those with one
+    speed     images per second of two processes with one thread each, against one with two threads
+    traffic   bytes that a process receives in a step of the loss, against the cost model
+
+The cost model of the loss, for a joined batch of b samples on P processes, embeddings of width d
+and a condition of k numbers, per process and step:
+
+    received  (P - 1) / P (12 b d + 8 b k) bytes: embeddings of the other view, once forward and
+              twice backward (the sum of their gradients), and the condition
+    computed  6 b^2 d / P operations, less where only some pairs matter
+    stored    8 b d bytes for the neighbors and their gradient, and a tile of scores, 4 bytes each
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.multiprocessing.spawn import spawn
+
+import cclk
+from benchmarks.common import write_result
+from cclk import kernels
+from cclk.losses.core import TILE_ROWS
+from cclk.training.run_folder import RunFolder
+
+METHODS = (
+    "fair-cclk", "weaksup-cclk", "hardneg-cclk", "fair-infonce", "weaksup-infonce",
+)  # fmt: skip
+MORE: dict[str, list[str]] = {
+    "fair-cclk, queue of 512": ["--method", "fair-cclk", "--queue", "512", "--ema", "0.9"],
+    "fair-cclk, queue of all": ["--method", "fair-cclk", "--queue", "all", "--ema", "0.9"],
+    "fair-cclk, leakage penalty": ["--method", "fair-cclk", "--leakage-penalty", "1"],
+}
+STEPS, BATCH = 100, 256
+NETWORK = ["--dataset", "colordigits", "--encoder", "lenet5", "--augmentation", "digits"]
+SIZE, DIMENSION, COLUMNS = 4096, 128, 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step of the loss costs a process, by the cost model."""
+
+    received: float
+    """Bytes."""
+    computed: float
+    """Floating-point operations, if all pairs matter."""
+    stored: float
+    """Bytes."""
+
+
+def cost(size: int, dimension: int, columns: int, processes: int) -> Cost:
+    """Return the cost of a step.
+
+    Args:
+        size: Samples of the joined batch.
+        dimension: Width of the embeddings.
+        columns: Numbers in the condition of a sample.
+        processes: Number of processes.
+    """
+    others = (processes - 1) / processes
+    tile = 4 * min(TILE_ROWS, size // processes) * size
+    return Cost(
+        others * (12 * size * dimension + 8 * size * columns),
+        6 * size**2 * dimension / processes,
+        8 * size * dimension + tile,
+    )
+
+
+def train(folder: Path, processes: int, threads: int, *options: str) -> list[dict[str, float]]:
+    """Train on this number of processes, and return the metrics."""
+    command = [sys.executable, "-m", "cclk", "train", *NETWORK, *options]
+    command += ["--devices", str(processes), "--threads", str(threads), "--log-every", "1"]
+    command += ["--batch-size", str(BATCH), "--quiet", "--out", str(folder)]
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    subprocess.run(command, env=environment, check=True)
+    return RunFolder(folder).metrics()
+
+
+def curves(counts: tuple[int, ...]) -> list[dict[str, object]]:
+    """The largest relative difference of the losses of a run from those with one process."""
+    rows: list[dict[str, object]] = []
+    variants = {method: ["--method", method] for method in METHODS} | MORE
+    for name, options in variants.items():
+        with tempfile.TemporaryDirectory() as folder:
+            runs = {
+                count: train(Path(folder, str(count)), count, 1, "--steps", str(STEPS), *options)
+                for count in (1, *counts)
+            }
+        losses = {count: [line["loss"] for line in lines] for count, lines in runs.items()}
+        for count in counts:
+            pairs = zip(losses[count], losses[1], strict=True)
+            largest = max(abs(one - other) / abs(other) for one, other in pairs)
+            rows.append({"method": name, "processes": count, "largest_difference": largest})
+            print(f"{name}, {count} processes: {largest:.1e}", flush=True)
+    return rows
+
+
+def speed(rounds: int) -> dict[str, object]:
+    """Images per second, the best of several rounds."""
+    best = {"two processes": 0.0, "two threads": 0.0}
+    for _ in range(rounds):
+        for name, processes, threads in (("two processes", 2, 1), ("two threads", 1, 2)):
+            with tempfile.TemporaryDirectory() as folder:
+                lines = train(Path(folder, "run"), processes, threads, "--steps", "60")
+            fast = sorted(line["images_per_second"] for line in lines)[len(lines) // 2]
+            best[name] = max(best[name], fast)
+    ratio = best["two processes"] / best["two threads"]
+    print(f"two processes: {ratio:.2f} of two threads", flush=True)
+    return {"images_per_second": best, "ratio": round(ratio, 3)}
+
+
+def traffic(world: int) -> dict[str, object]:
+    """The bytes that the loss receives in a process, and what the cost model says."""
+    with tempfile.TemporaryDirectory() as folder:
+        spawn(_count, (world, folder), nprocs=world)  # type: ignore[no-untyped-call]
+        counted = json.loads(Path(folder, "0.json").read_text())
+    model = cost(SIZE, DIMENSION, COLUMNS, world).received
+    print(f"{world} processes: {counted:,.0f} bytes, cost model {model:,.0f}", flush=True)
+    return {"processes": world, "bytes": counted, "cost_model": model}
+
+
+def _count(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    store = f"file://{folder}/store"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
+    received = 0.0
+    gather, reduce = dist.all_gather, dist.all_reduce
+
+    def counted_gather(parts: list[Tensor], own: Tensor, *args: Any, **options: Any) -> Any:
+        nonlocal received
+        received += sum(part.nbytes for part in parts) - own.nbytes
+        return gather(parts, own, *args, **options)
+
+    def counted_reduce(tensor: Tensor, *args: Any, **options: Any) -> Any:
+        nonlocal received
+        received += 2 * (world - 1) / world * tensor.nbytes  # in a ring
+        return reduce(tensor, *args, **options)
+
+    torch.manual_seed(rank)
+    local = SIZE // world
+    x, y = torch.randn(2, local, DIMENSION).requires_grad_()
+    z = torch.randn(local, COLUMNS)
+    loss = cclk.FairCCLK(kernels.RBF(length_scale=0.1), gather_distributed=True)
+    with (
+        patch.object(dist, "all_gather", counted_gather),
+        patch.object(dist, "all_reduce", counted_reduce),
+    ):
+        loss(x, y, z).backward()
+    Path(folder, f"{rank}.json").write_text(json.dumps(received))
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result here")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison of speed")
+    arguments = parser.parse_args()
+    result = {
+        "traffic": [traffic(world) for world in (2, 4)],
+        "speed": speed(arguments.rounds),
+        "curves": curves((2, 4)),
+    }
+    write_result(arguments.json, "processes", result)
+
+
+if __name__ == "__main__":
+    main()
