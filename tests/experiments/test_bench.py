@@ -28,7 +28,7 @@ ROWS = (removal.INFONCE, removal.PENALTY, removal.LEACE, removal.CORRELATION)
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """One small dataset, few methods, one probe, and no worker processes."""
-    monkeypatch.setattr(removal, "RECIPES", {"colordigits": removal.Recipe(TINY, clusters=())})
+    monkeypatch.setattr(removal, "RECIPES", {"colordigits": removal.Recipe(TINY)})
     strengths = {removal.PENALTY: (1.0, 5.0), removal.CORRELATION: (1.0,)}
     monkeypatch.setattr(removal, "STRENGTHS", strengths)
     monkeypatch.setattr(removal, "SMOKE", {})
