@@ -13,13 +13,13 @@ from cclk.experiments.results import CellResult, ExperimentResult
 
 
 def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
-    """Return the lines of the summary and the tables.
+    """Return the lines of the tables.
 
     Args:
         result: of an experiment, maybe with cells that have not been run.
         frontier: of its plan.
     """
-    lines = [summary(result, frontier), ""]
+    lines: list[str] = []
     for column, cells in result.columns.items():
         if not any(cell.tuning or cell.runs for cell in cells):
             lines += [f"**{column}**: not run yet.", ""]

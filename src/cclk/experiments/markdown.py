@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclk.experiments.frontier_table import frontier_tables
+from cclk.experiments.frontier_table import frontier_tables, summary
 from cclk.experiments.measure import (
     LOWER_IS_BETTER,
     TITLES,
@@ -38,6 +38,7 @@ def markdown(result: ExperimentResult) -> str:
         text = f"`{result.figure.kernel}` on {result.figure.dataset}; effective neighbors of the"
         return "\n".join([*lines, f"{text} median anchor: {neighbors}.", ""])
     if result.frontier:
+        lines += [summary(result, result.frontier), ""]
         return "\n".join([*lines, *frontier_tables(result, result.frontier)])
     for column, planned in result.columns.items():
         cells = [cell for cell in planned if cell.runs]
