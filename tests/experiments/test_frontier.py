@@ -95,6 +95,13 @@ def test_the_headline_is_run_first() -> None:
     ]  # fmt: skip
 
 
+def test_nothing_is_best_before_all_are_measured() -> None:
+    weak = point("HSIC", "adult", 0.60, 0.05, x=50)
+    text = markdown(result(*CELLS, weak, measures=("accuracy", "worst_r2"), frontier=FRONTIER))
+    (ours,) = (line for line in text.splitlines() if line.startswith("| Ours | 80.0 (0.08) | **"))
+    assert "**85.0 ± 1.4 (0.17)**" in ours, "all were measured at this limit"
+
+
 def test_the_figures(tmp_path: Path) -> None:
     """One for each dataset, of all strengths on validation; labels are not compared."""
     paths = draw(result(*CELLS, measures=("accuracy", "worst_r2"), frontier=FRONTIER), tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclk.experiments.frontier import LEAKAGE, within_leakage, within_loss
@@ -119,23 +119,13 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
     rows = list(dict.fromkeys(cell.row for cell in cells))
     rows = sorted(rows, key=lambda row: row in frontier.labeled)
     entries = {row: list(_entries(cells, row, column, frontier)) for row in rows}
-    signs = [1] * len(frontier.leakage) + [-1] * len(frontier.loss)
-    best = [
-        max(
-            (
-                sign * entry.value
-                for row in _unlabeled(cells, frontier)
-                if (entry := entries[row][number]) is not None and entry.value is not None
-            ),
-            default=None,
-        )
-        for number, sign in enumerate(signs)
-    ]
+    signs = list(enumerate([1] * len(frontier.leakage) + [-1] * len(frontier.loss)))
+    best = [_best(entries, _unlabeled(cells, frontier), number, sign) for number, sign in signs]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     complete = _complete(cells, column, frontier)
     for row in rows:
         shown = [row + (" (uses labels)" if row in frontier.labeled else "")]
-        for entry, sign, value in zip(entries[row], signs, best, strict=True):
+        for entry, (_, sign), value in zip(entries[row], signs, best, strict=True):
             if not any(cell.tuning for cell in cells if cell.row == row):
                 shown.append("not run")
             elif entry is None:
@@ -151,6 +141,15 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
                 shown.append(entry.text)
         lines.append(f"| {' | '.join(shown)} |")
     return lines
+
+
+def _best(
+    entries: Mapping[str, Sequence[_Entry | None]], rows: Sequence[str], number: int, sign: int
+) -> float | None:
+    """The best entry of a column, times its sign; None while one has not been measured."""
+    found = [entry for row in rows if (entry := entries[row][number]) is not None]
+    values = [sign * entry.value for entry in found if entry.value is not None]
+    return max(values) if values and len(values) == len(found) else None
 
 
 def _entries(
