@@ -29,6 +29,7 @@ def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, ob
         "batch_size": str(BATCH),
         "dataset": "colormnist",
         "holdout": "0",
+        "leakage_penalty": "0",  # the step of the loss alone
     }
     settings = [
         load(preset=preset, overrides=common)

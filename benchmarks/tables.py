@@ -78,7 +78,11 @@ def demo() -> str:
     over seeds.
     """
     result = read_result("demo-digits")
-    names = {"untrained": "untrained", "digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK"}
+    names = {
+        "untrained": "untrained",
+        "digits-infonce": "InfoNCE",
+        "digits-fair": "Fair-CCLK + penalty",
+    }
     columns = ("accuracy", "knn", "linear", "worst")
     lines = [
         (

@@ -66,6 +66,8 @@ def sweep(
     common = flat(load(config, preset, overrides, trust_code=trust_code))
     if not test and "holdout" not in overrides and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on all rows, but some are measured on here
+    if "leakage_penalty" not in overrides:
+        common.pop("leakage_penalty", None)  # that of a preset would suit one of the methods only
     knobs = [Knob.read(text) for text in over or DEFAULT]
     plan_sweep(name, knobs, common, seeds, split)  # reports wrong settings before data are read
     dataset = load_dataset(load(overrides=common))
