@@ -147,9 +147,9 @@ def _best(
     entries: Mapping[str, Sequence[_Entry | None]], rows: Sequence[str], number: int, sign: int
 ) -> float | None:
     """The best entry of a column, times its sign; None while one has not been measured."""
-    found = [entry for row in rows if (entry := entries[row][number]) is not None]
-    values = [sign * entry.value for entry in found if entry.value is not None]
-    return max(values) if values and len(values) == len(found) else None
+    selected = [entry for row in rows if (entry := entries[row][number]) is not None]
+    values = [sign * entry.value for entry in selected if entry.value is not None]
+    return max(values) if values and len(values) == len(selected) else None
 
 
 def _entries(

@@ -1,7 +1,7 @@
 """What matters when a condition is removed with the penalty: one setting changed at a time.
 
-Measured on validation only, on all datasets of the benchmark of removal. The levels of `remove`
-and the defaults of own tables are chosen from it.
+Measured on validation only, on all datasets of the benchmark of removal: for selecting the levels
+of `remove` and the defaults of own tables.
 """
 
 from __future__ import annotations
