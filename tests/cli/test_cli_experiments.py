@@ -269,7 +269,7 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     for command, lesson in (
         ("reproduce", "cclk reproduce fair --size cpu"),
         ("results", "cclk results --out docs/results.md"),
-        ("sweep", "cclk sweep --preset colormnist-fair --over fair-cclk:neighbors=1.5,3,12"),
+        ("sweep", "cclk sweep --preset colormnist-fair --over fair-cclk:leakage_penalty=1,3,10"),
     ):
         assert main([command, "--help"]) == 0
         assert lesson in " ".join(capsys.readouterr().out.replace("│", " ").split())

@@ -150,9 +150,23 @@ class _Grid:
             )
         self.runs = results.finished_runs(path.parent)
         self.before = results.read(path) if path.exists() else None
+        self.runs |= self._own()
         # Seeds beyond the requested number that are already finished are kept.
         self.shown = max(self.seeds, len(self.before.seeds) if self.before else 0)
         self.ran = False
+
+    def _own(self) -> dict[str, RunResult]:
+        """The finished runs of this experiment's file, as they are: another one may have measured
+        the same runs again.
+        """
+        cells = self.before.cells if self.before else ()
+        return {
+            run.key: run
+            for cell in cells
+            for run in (*cell.tuning, *cell.runs)
+            if set(self.plan.measures_of(cell.column)) <= set(run.measures)
+            and (not self.plan.watch or run.curve is not None)
+        }
 
     def tuning(self) -> list[Job]:
         """Return the runs of choices, also of cells that others are tuned like."""
