@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import warnings
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,18 @@ def test_what_is_sensitive_goes_and_the_rest_stays(people: tuple[np.ndarray, ...
         return right, leak
 
     plain = measured(cclk.ConditionalEncoder(**settings).fit_transform(x))
-    fair = measured(cclk.ConditionalEncoder(**settings).fit_transform(x, sensitive_features=age))
+    # What one seed removes depends on the rounding of the machine: 0.1 to 0.6 is left.
+    fair = [
+        measured(
+            cclk.ConditionalEncoder(**settings, random_state=seed).fit_transform(
+                x, sensitive_features=age
+            )
+        )
+        for seed in range(3)
+    ]
     assert plain[1] > 0.9
-    assert fair[1] < 0.6 * plain[1]
-    assert fair[0] > 0.9
+    assert statistics.median(leak for _, leak in fair) < 0.6 * plain[1]
+    assert min(right for right, _ in fair) > 0.9
 
 
 def test_in_a_pipeline_and_a_grid_search(people: tuple[np.ndarray, ...]) -> None:
