@@ -81,13 +81,7 @@ class _Total(torch.autograd.Function):
         return incoming * dist.get_world_size()
 
 
-class _Summed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        summed = tensor.clone()
-        dist.all_reduce(summed)
-        return summed
-
+class _Summed(_Total):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> Tensor:
