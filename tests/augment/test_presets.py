@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from cclk.augment import Images, Plain, Vectors, preset
+from cclk.augment import Images, Plain, Vectors, for_samples, preset
 from cclk.registry import AUGMENTATIONS
 
 
@@ -98,8 +98,18 @@ def test_mistakes_are_named(
 
 
 def test_an_image_has_a_size() -> None:
-    with pytest.raises(ValueError, match="size is 0: an image has at least 1 pixel"):
+    with pytest.raises(ValueError, match="size is 0: it must be a number of pixels, 1 or more"):
         preset("digits", 0, 3)
+
+
+def test_the_size_of_views_is_an_option() -> None:
+    assert for_samples("simclr", (3, 32, 32), {"size": 24}) == preset("simclr", 24, 3)
+    assert for_samples("simclr", (1, 32, 32), {}) == preset("simclr", 32, 1)
+    assert for_samples("vectors", (7,), {"mask": 0.5}) == Vectors(mask=0.5)
+    with pytest.raises(ValueError, match="has no option 'size'"):
+        for_samples("vectors", (7,), {"size": 24})
+    with pytest.raises(ValueError, match="size is 'small': it must be a number of pixels"):
+        for_samples("simclr", (3, 32, 32), {"size": "small"})
 
 
 def test_none_changes_nothing() -> None:

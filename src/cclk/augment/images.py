@@ -58,8 +58,8 @@ class Images(Augmentation):
     sigma: tuple[float, float] = (0.1, 2.0)
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise SettingsError(f"size is {self.size}: an image has at least 1 pixel")
+        if not isinstance(self.size, int) or self.size < 1:
+            raise SettingsError(f"size is {self.size!r}: it must be a number of pixels, 1 or more")
         if self.crop is not None:
             check_range("crop", self.crop, 1)
         check_range("ratio", self.ratio, float("inf"))

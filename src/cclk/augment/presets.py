@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,11 +34,24 @@ def preset(name: str, size: int, channels: int, **options: Any) -> Augmentation:
         >>> preset("digits", size=32, channels=3, crop=(0.6, 1.0)).crop
         (0.6, 1.0)
     """
+    return for_samples(name, (channels, size), options)
+
+
+def for_samples(name: str, shape: Sequence[int], options: Mapping[str, object]) -> Augmentation:
+    """Build the augmentation of a run. Views are as large as the images, or have the option `size`.
+
+    Args:
+        name: Name or import path of the augmentation.
+        shape: Shape of a sample: channels first, size last.
+        options: Options of the augmentation.
+    """
     # A TOML file has lists only.
     tuples = {
         key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
     }
-    augmentation = AUGMENTATIONS.create(name, {"size": size, "channels": channels}, tuples)
+    sizes = {"size": shape[-1], "channels": shape[0]}
+    arguments = {key: value for key, value in sizes.items() if key not in options}
+    augmentation = AUGMENTATIONS.create(name, arguments, tuples)
     if not isinstance(augmentation, Augmentation):
         raise SettingsError(
             f"the augmentation {name!r} is a {type(augmentation).__name__}: it must be a"

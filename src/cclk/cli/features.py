@@ -13,6 +13,9 @@ from cclk.datasets import DATASETS, takes_features
 from cclk.errors import FeatureError
 from cclk.features import build_extractor, extract, load_all_rows
 
+_COMPONENTS = Parameter(
+    help="leading principal components to write instead of all features; 0: all features"
+)
 _DATA_DIR = Parameter(help="folder of dataset files; default: CCLK_DATA, else ~/.cache/cclk")
 _DATASET_OPTIONS = Parameter(help="options of the dataset itself, such as '{ size = 64 }'")
 _ENCODER_OPTIONS = Parameter(help="settings of the encoder, such as '{ width = 16 }'")
@@ -32,6 +35,7 @@ def features(
     size: Annotated[int | None, _SIZE] = None,
     mean: Annotated[list[float] | None, _MEAN] = None,
     std: Annotated[list[float] | None, _STD] = None,
+    components: Annotated[int, _COMPONENTS] = 0,
     batch_size: Annotated[int, Parameter(help="images at a time")] = 64,
     data_dir: Annotated[Path | None, _DATA_DIR] = None,
     dataset_options: Annotated[str | None, _DATASET_OPTIONS] = None,
@@ -40,7 +44,7 @@ def features(
 ) -> None:
     """Run an image encoder over a dataset and keep its features as the condition of a run.
 
-    `cclk features cifar10 --encoder mobilenetv2 --out mobilenet.npz`
+    `cclk features cifar10 --encoder mobilenetv2 --components 64 --out mobilenet.npz`
 
     `cclk train --method weaksup-cclk --dataset cifar10 --dataset-options '{ features =
     "mobilenet.npz" }' ...`
@@ -80,7 +84,7 @@ def features(
         std=std,
         trust_code=trust_code,
     )
-    extract(samples, extractor, out, batch_size=batch_size, quiet=quiet)
+    extract(samples, extractor, out, components=components, batch_size=batch_size, quiet=quiet)
     notify(f"written: {out.resolve()}", quiet)
 
 

@@ -21,6 +21,9 @@ from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError, FeatureError
 from cclk.features.extractor import Extractor
 
+_BLOCK = 4096
+"""Rows of features that are in memory in float64."""
+
 
 def load_all_rows(
     name: str, *, data_dir: Path | None = None, options: Mapping[str, object] | None = None
@@ -45,6 +48,7 @@ def extract(
     extractor: Extractor,
     out: Path,
     *,
+    components: int = 0,
     batch_size: int = 64,
     quiet: bool = False,
 ) -> Path:
@@ -56,11 +60,16 @@ def extract(
         dataset: the images.
         extractor: their encoder.
         out: the .npz file to write.
+        components: number of leading principal components of the training images to write instead
+            of the features; 0: the features. They keep most of the distances between samples, and
+            a kernel or k-means on them costs less.
         batch_size: number of images per batch.
         quiet: show no progress.
     """
     if batch_size < 1:
         raise FeatureError(f"batch_size is {batch_size}: it must be at least 1")
+    if components < 0:
+        raise FeatureError(f"components is {components}: it must be at least 0")
     if out.suffix != ".npz":
         raise FeatureError(f"out is {out}: it must be an .npz file")
     if dataset.train.x.ndim != 4:
@@ -70,7 +79,7 @@ def extract(
     make_parent(out)
     splits = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
     ids = _ids(splits)
-    metadata = {
+    metadata: dict[str, object] = {
         "dataset": dataset.name,
         "encoder": extractor.name,
         **extractor.metadata,
@@ -85,6 +94,9 @@ def extract(
 
         width = _fill(keep, extractor, splits.values(), ids, batch_size, quiet)
         features = np.memmap(raw, np.float32, "r", shape=(len(ids), width))
+        if components:
+            features = _principal(features, len(dataset.train), components)
+            metadata["components"] = components
         text = np.array(json.dumps(metadata))
         replace_file(out, lambda file: np.savez(file, features=features, ids=ids, metadata=text))
     return out
@@ -126,6 +138,30 @@ def _fill(
     if not done:
         raise FeatureError("the dataset contains no images")
     return width
+
+
+def _principal(
+    features: npt.NDArray[np.float32], train: int, components: int
+) -> npt.NDArray[np.float32]:
+    """Return the leading principal components of the first `train` rows, for all rows."""
+    width = features.shape[1]
+    if components > min(width, train - 1):
+        raise FeatureError(
+            f"components is {components}, but {train} training images with {width} features have at"
+            f" most {min(width, train - 1)}"
+        )
+    starts = range(0, len(features), _BLOCK)
+    mean = features[:train].mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((width, width))
+    for start in range(0, train, _BLOCK):
+        centered = features[start : min(start + _BLOCK, train)] - mean
+        covariance += centered.T @ centered
+    directions = np.linalg.eigh(covariance)[1][:, ::-1][:, :components]
+    # The sign of an eigenvector is arbitrary: the largest entry becomes positive.
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=0)[None], axis=0)
+    directions *= np.sign(largest)
+    projected = [(features[start : start + _BLOCK] - mean) @ directions for start in starts]
+    return np.concatenate(projected).astype(np.float32)
 
 
 def _ids(splits: Mapping[str, Split]) -> npt.NDArray[np.str_]:

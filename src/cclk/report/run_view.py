@@ -86,8 +86,8 @@ def _sample_images(run: RunFolder) -> SampleImages | None:
         return None
     rows = torch.from_numpy(np.linspace(0, len(split) - 1, _IMAGES).astype(int))
     x, options = split.x[rows], run.settings.augment
-    augmentation = augment.preset(
-        options.augmentation, size=x.shape[-1], channels=x.shape[1], **options.augmentation_options
+    augmentation = augment.for_samples(
+        options.augmentation, x.shape[1:], options.augmentation_options
     )
     scaled = run.network.encoder.inputs.scale(x)
     views = [augmentation(scaled, torch.Generator().manual_seed(v)).clamp(0, 1) for v in (0, 1)]

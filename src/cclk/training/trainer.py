@@ -61,12 +61,9 @@ class Trainer:
         self.fabric = launch(settings) if fabric is None else fabric
         self.method = methods.build(settings, dataset)
         self.total = total_steps(settings, self.method.sampler.steps_per_epoch)
-        shape = dataset.train.x.shape[1:]
-        self.augmentation = augment.preset(
-            settings.augment.augmentation,
-            size=shape[-1],
-            channels=shape[0],
-            **settings.augment.augmentation_options,
+        views = settings.augment
+        self.augmentation = augment.for_samples(
+            views.augmentation, dataset.train.x.shape[1:], views.augmentation_options
         )
         self._check_chunk()
         self.network = network_for(settings, dataset)
