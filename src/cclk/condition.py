@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cclk.columns import (
@@ -82,7 +83,9 @@ class Condition:
 
         Args:
             factor: A factor for all numbers.
-            unit_variance: Whether continuous columns get mean 0 and variance 1.
+            unit_variance: Whether continuous columns get mean 0 and variance 1, and embeddings
+                mean 0 and then length 1: directions of an embedding tell more than lengths, and
+                unit variance of each of its values would weight noise as much as content.
         """
         values = self.values.clone()
         for column, part in placed(self.columns):
@@ -93,6 +96,9 @@ class Condition:
                 mean, std = numbers.mean(dim=0), numbers.std(dim=0)
                 # The std of a constant column is not exactly 0 because of rounding.
                 values[:, part] = (numbers - mean) / std.where(std > 1e-6 * mean.abs(), 1.0)
+            if column.kind == "embedding" and unit_variance:
+                centered = values[:, part] - values[:, part].mean(dim=0)
+                values[:, part] = F.normalize(centered, dim=1)
         return replace(self, values=values)
 
     def nominal(self, columns: Columns | None) -> Column | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -91,7 +92,7 @@ def local_by_loops(drawn: np.random.Generator, condition: Tensor = CONDITION) ->
     values = condition.numpy()
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     if condition.shape[1] > 16:
-        values = values @ drawn.standard_normal((condition.shape[1], 16), dtype=np.float32)
+        return around_by_loops(drawn, condition.double().numpy())
     nodes = [drawn.permutation(ROWS)[: ROWS // 8 * 8]]
     while max(map(len, nodes)) > 8:
         directions, halves = (
@@ -104,6 +105,22 @@ def local_by_loops(drawn: np.random.Generator, condition: Tensor = CONDITION) ->
             halves += [along[:cut], along[cut:]] if cut else [along]
         nodes = halves
     return batches_of_groups([node.tolist() for node in nodes], drawn)
+
+
+def around_by_loops(drawn: np.random.Generator, values: npt.NDArray[np.float64]) -> list[list[int]]:
+    order = drawn.permutation(ROWS).tolist()
+    batches = []
+    for step in range(ROWS // SIZE):
+        centers = order[step * SIZE // 8 : (step + 1) * SIZE // 8]
+        batch: list[int] = []
+        for center in centers:
+            distance = ((values - values[center]) ** 2).sum(axis=1)
+            nearest = sorted(range(ROWS), key=lambda row: distance[row])[:16]
+            batch += [center]
+            batch += [row for row in nearest if row not in centers and row not in batch][:7]
+        batch += [row for row in order if row not in batch][: SIZE - len(batch)]
+        batches.append(batch)
+    return batches
 
 
 @pytest.mark.parametrize(
@@ -127,9 +144,7 @@ def test_batches_are_those_of_plain_loops(
 
 @pytest.mark.parametrize("width", [16, 17])
 def test_local_batches_of_wide_conditions_are_those_of_plain_loops(width: int) -> None:
-    """Beyond 16 columns, directions are drawn in a random projection to 16; columns of any
-    spread count alike.
-    """
+    """Up to 16 columns the units of a column do not matter; beyond, groups are exact neighbors."""
     condition = torch.from_numpy(
         np.random.default_rng(2).normal(size=(ROWS, width)) * np.logspace(-2, 2, width)
     ).float()
@@ -343,6 +358,16 @@ def test_local_groups_do_not_depend_on_units() -> None:
     scaled = LocalBatches(random_condition * torch.tensor([1.0, 1024.0]), 64, seed=0).batch(0)
     near = mean_distance(random_condition, plain.reshape(-1, 16))
     assert mean_distance(random_condition, scaled.reshape(-1, 16)) < 1.5 * near
+
+
+def test_local_groups_of_wide_conditions_are_near() -> None:
+    """Clusters in 64 dimensions: a random direction does not separate them, distances do."""
+    random = torch.Generator().manual_seed(0)
+    label = torch.randint(0, 40, (4096,), generator=random)
+    centers = torch.randn(40, 64, generator=random)
+    condition = centers[label] + 0.5 * torch.randn(4096, 64, generator=random)
+    groups = LocalBatches(condition, 256, seed=0, group=16).batch(0).reshape(-1, 16)
+    assert (label[groups] == label[groups[:, :1]]).float().mean() > 0.95
 
 
 def test_local_batches_of_categories_are_mostly_pure() -> None:

@@ -529,7 +529,7 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         (["train", "--batch-size", "5000"], "at most 1200"),
         (
             ["train", "--sampler", "local", "--batch-size", "250"],
-            "train.group is 16: it must divide train.batch_size, 250",
+            "group is 16: it must be at least 1 and divide the batch_size, 250",
         ),
         (["train", "--sampler", "clusters"], "fair-cclk has none"),
         (["train", "--resume"], "--resume needs --out"),

@@ -145,4 +145,6 @@ def invalid_features(path: Path, what: str) -> DataError:
 
 def features_column(width: int) -> Column:
     """Return the column of features in a condition: a vector with one length scale."""
-    return Column("features", width=width, categories=tuple(f"f{n}" for n in range(width)))
+    return Column(
+        "features", "embedding", width=width, categories=tuple(f"f{n}" for n in range(width))
+    )

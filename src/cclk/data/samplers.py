@@ -18,6 +18,8 @@ from cclk.data.splits import Rows
 from cclk.errors import DataError
 
 _TREE_COLUMNS = 16
+_DISTANCES = 2**25
+"""Distances in memory at a time: 128 MiB."""
 
 
 class BatchSampler(ABC):
@@ -171,10 +173,14 @@ class ClusterBatches(BatchSampler):
 class LocalBatches(BatchSampler):
     """Batches of groups of neighbors in the condition, drawn again every epoch.
 
-    The groups are the leaves of a random-projection tree: every node sorts its rows along a random
-    direction and splits them in two halves, until `group` rows are left. A batch consists of
-    batch_size / group random groups. All columns are standardized first, so that units do not
-    matter.
+    A batch consists of batch_size / group random groups. In a condition of at most 16 columns, the
+    groups are the leaves of a random-projection tree: every node sorts its rows along a random
+    direction and splits them in two halves, until `group` rows are left. All columns are
+    standardized first, so that units do not matter.
+
+    In a wider condition, such as the features of another encoder, a random direction says little
+    about distances. There, a group is a random row and its nearest neighbors, in the units of the
+    condition. Every row is the center of a group equally often.
 
     Args:
         condition: the condition of each training row, (n,) or (n, k).
@@ -194,21 +200,50 @@ class LocalBatches(BatchSampler):
         values = condition.detach().cpu().to(torch.float32).reshape(len(condition), -1).numpy()
         if not np.isfinite(values).all():
             raise DataError("condition has values that are NaN or infinite: drop or impute them")
-        # `Condition.standardized` cannot replace this: it leaves attributes, embeddings and, with
-        # `standardize` off, all columns in their units, and it rounds differently, which reorders
-        # rows with nearly equal projections. Runs with local batches would no longer be reproduced.
-        deviation = values.std(axis=0)
+        self._wide = values.shape[1] > _TREE_COLUMNS
+        # `Condition.standardized` cannot replace this: it leaves attributes and, with `standardize`
+        # off, all columns in their units, and it rounds differently, which reorders rows with
+        # nearly equal projections. Runs with local batches would no longer be reproduced.
+        deviation = 1 if self._wide else values.std(axis=0)
         self._values = (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
 
     def draw(self, random: np.random.Generator) -> Rows:
-        return self._in_groups(self._leaves(random), random)
+        return self._around(random) if self._wide else self._in_groups(self._leaves(random), random)
+
+    def _around(self, random: np.random.Generator) -> Rows:
+        """Batches of groups around random rows, in which no row is twice."""
+        per_batch = self.batch_size // self.group
+        order = random.permutation(self.rows)
+        first = order[: self.steps_per_epoch * per_batch].reshape(-1, per_batch)
+        nearest = self._nearest(first.ravel()).reshape(*first.shape, -1).tolist()
+        batches = []
+        for centers, candidates in zip(first.tolist(), nearest, strict=True):
+            drawn = set(centers)
+            batch: list[int] = []
+            for center, around in zip(centers, candidates, strict=True):
+                free = [row for row in around if row not in drawn][: self.group - 1]
+                drawn.update(free)
+                batch += [center, *free]
+            # Where many groups are around the same rows, these are not enough for all.
+            rest = (row for row in order.tolist() if row not in drawn)
+            batches.append(batch + [next(rest) for _ in range(self.batch_size - len(batch))])
+        return np.array(batches)
+
+    def _nearest(self, centers: Rows) -> Rows:
+        """The rows nearest to each center, twice as many as a group has, nearest first."""
+        values = torch.from_numpy(self._values)
+        half_squares = values.square().sum(dim=1) / 2
+        count = min(2 * self.group, self.rows)
+        parts = []
+        step = max(1, _DISTANCES // self.rows)
+        for start in range(0, len(centers), step):
+            rows = torch.from_numpy(centers[start : start + step])
+            closeness = torch.addmm(half_squares, values[rows], values.T, beta=-1)
+            parts.append(closeness.topk(count, dim=1).indices)
+        return torch.cat(parts).numpy()
 
     def _leaves(self, random: np.random.Generator) -> Rows:
         values = self._values
-        if values.shape[1] > _TREE_COLUMNS:
-            values = values @ random.standard_normal(
-                (values.shape[1], _TREE_COLUMNS), dtype=np.float32
-            )
         # The initial random order breaks ties between equal conditions, and decides which rows are
         # left out if they do not divide into groups.
         order = random.permutation(self.rows)[: self.rows // self.group * self.group]

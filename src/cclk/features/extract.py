@@ -93,7 +93,7 @@ def extract(
                 raw.flush()
 
         width = _fill(keep, extractor, splits.values(), ids, batch_size, quiet)
-        features = np.memmap(raw, np.float32, "r", shape=(len(ids), width))
+        features: npt.NDArray[np.float32] = np.memmap(raw, np.float32, "r", shape=(len(ids), width))
         if components:
             features = _principal(features, len(dataset.train), components)
             metadata["components"] = components

@@ -315,16 +315,14 @@ def _sampler(
     sampler = train.sampler
     if sampler == "auto":
         sampler = "uniform" if spec.batches == "uniform" else "clusters"
+    # Each sampler has its own default.
+    group: dict[str, int] = {} if train.group == "auto" else {"group": train.group}
     if sampler == "local":
         if not dataset.columns:
             raise SettingsError(
                 f"train.sampler is 'local', but {dataset.name} has no condition: choose 'uniform'"
             )
-        if size % train.group:
-            raise SettingsError(
-                f"train.group is {train.group}: it must divide train.batch_size, {size}"
-            )
-        return LocalBatches(points, size, seed=seed, group=train.group)
+        return LocalBatches(points, size, seed=seed, **group)
     if sampler == "clusters":
         if clusters is None:
             raise SettingsError(
@@ -332,5 +330,5 @@ def _sampler(
                 " baseline, or 'local'"
             )
         mode: Literal["fair", "weaksup"] = "fair" if spec.batches == "fair" else "weaksup"
-        return ClusterBatches(clusters, size, seed=seed, mode=mode)
+        return ClusterBatches(clusters, size, seed=seed, mode=mode, **group)
     return Uniform(rows, size, seed=seed)

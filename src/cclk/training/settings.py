@@ -79,7 +79,10 @@ class DataSettings(Section):
     )
     standardize: bool = Field(
         True,
-        description="scale each continuous condition column to unit variance on the training split",
+        description=(
+            "scale continuous condition columns to unit variance, and embeddings to length 1 around"
+            " their mean"
+        ),
     )
 
 
@@ -260,7 +263,13 @@ class TrainSettings(Section):
             " else uniform"
         ),
     )
-    group: int = Field(16, ge=1, description="neighbors per group of the local sampler")
+    group: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        "auto",
+        description=(
+            "rows per group of the samplers local and clusters; auto: 16 neighbors of local, 2 rows"
+            " of a cluster"
+        ),
+    )
     queue: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
         0,
         description=(

@@ -8,10 +8,10 @@ from cclk.errors import SettingsError
 from cclk.experiments.plan import Experiment
 
 EXPERIMENTS = (
-    "weaksup", "weaksup-kernels", "weaksup-bandwidth", "insufficient",
+    "weaksup", "weaksup-recipe", "weaksup-kernels", "weaksup-bandwidth", "insufficient",
     "fair", "fair-panel", "fair-kernels", "fair-clusters", "fair-recipe", "fair-long",
     "removal-recipe",
-    "hardneg", "hardneg-kernels", "weights",
+    "hardneg", "hardneg-recipe", "hardneg-kernels", "weights",
 )  # fmt: skip
 """The names of the experiments of the paper."""
 BENCHES = ("removal",)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Claim, Experiment, Overrides, Plan, Published, Size
-from cclk.experiments.registry.recipes import CIFAR, DIGITS_SMOKE, IMAGENET, SMALL_IMAGES
+from cclk.experiments.registry.recipes import CIFAR_NARROW, DIGITS_SMOKE, IMAGENET, SMALL_IMAGES
 
 Figures = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
-KERNEL: Overrides = {
+RELEASE_KERNEL: Overrides = {
     "method": "hardneg-cclk", "kernel": "rbf", "length_scale": 15.8,
     "ridge": 100.0, "weights": "release",
 }  # fmt: skip
 """The authors' release: temp_z 500."""
 CPU_EPOCHS = 4
+COLUMN = "CIFAR-10"
 
 
 def cells(column: str, settings: Overrides, paper: Figures | None) -> tuple[Cell, ...]:
@@ -27,7 +28,7 @@ def cells(column: str, settings: Overrides, paper: Figures | None) -> tuple[Cell
             {**settings, "method": "hardneg-infonce", "beta": 1.0, "tau_plus": 0.1},
             paper=published[1],
         ),
-        Cell("HardNeg-CCLK", column, {**settings, **KERNEL}, paper=published[2]),
+        Cell("HardNeg-CCLK", column, {**settings, **RELEASE_KERNEL}, paper=published[2]),
     )
 
 
@@ -38,12 +39,12 @@ def plan(size: Size) -> Plan:
             cells("digits", {"temperature": 0.5}, None), seeds=1, common=DIGITS_SMOKE, watch=3
         )
     if size == "cpu":
-        common = {**CIFAR, "temperature": 0.5, "epochs": CPU_EPOCHS}
+        common = {**CIFAR_NARROW, "temperature": 0.5, "epochs": CPU_EPOCHS}
         note = (
             f"a ResNet with one block per stage and width 8, {CPU_EPOCHS} epochs of batches of 256,"
             " instead of ResNet-50 for 400"
         )
-        return Plan(cells("CIFAR-10", {}, None), seeds=3, common=common, watch=235, note=note)
+        return Plan(cells(COLUMN, {}, None), seeds=3, common=common, watch=235, note=note)
     cifar: Overrides = {**SMALL_IMAGES, "dataset": "cifar10"}
     one = cells(
         "CIFAR-10, setting 1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cclk.experiments.plan import Cell, Experiment, Plan, Size
-from cclk.experiments.registry.hardneg import KERNEL
+from cclk.experiments.registry.hardneg import RELEASE_KERNEL
 from cclk.experiments.registry.hardneg import plan as hardneg_plan
 from cclk.training.settings import load
 
@@ -21,13 +21,13 @@ def plan(size: Size) -> Plan:
         Cell(
             kernel,
             base.column,
-            {**base.settings, **KERNEL, "kernel": kernel.lower()},
+            {**base.settings, **RELEASE_KERNEL, "kernel": kernel.lower()},
             paper={"accuracy": accuracy} if size == "paper" else {},
         )
         for kernel, accuracy in PAPER.items()
     ]
     batch_size = load(overrides={**full.common, **base.settings}).train.batch_size
-    fitted = {name: value for name, value in base.settings.items() if name not in KERNEL}
+    fitted = {name: value for name, value in base.settings.items() if name not in RELEASE_KERNEL}
     fitted |= {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}
     fitted |= {"neighbors": batch_size / 4}
     return replace(full, cells=(*cells, Cell(FITTED, base.column, fitted)))

@@ -1,0 +1,48 @@
+"""What matters with hard negatives: HardNeg-CCLK and its rivals with one setting changed at a time.
+
+Measured on validation only, on the short bed: for selecting the settings of `hardneg`. In the
+oracle row the condition is the label, so no negative is a false one.
+"""
+
+from __future__ import annotations
+
+from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
+from cclk.experiments.registry.hardneg import COLUMN, RELEASE_KERNEL
+from cclk.experiments.registry.recipes import CIFAR, DIGITS_SMOKE
+from cclk.experiments.registry.weaksup import ORACLE, ORACLE_ROW
+
+FITTED: Overrides = {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}
+WIDE: Overrides = {**FITTED, "neighbors": 100.0}
+VARIANTS: dict[str, Overrides] = {
+    "InfoNCE": {"method": "infonce"},
+    ORACLE_ROW: ORACLE,
+    "HardNeg-InfoNCE, beta 1": {"method": "hardneg-infonce", "beta": 1.0},
+    "HardNeg-InfoNCE, beta 0.5": {"method": "hardneg-infonce", "beta": 0.5},
+    "release's kernel": RELEASE_KERNEL,
+    "fitted, 12 neighbors": {**FITTED, "neighbors": 12.0},
+    "fitted, 100 neighbors": WIDE,
+    "fitted, 200 neighbors": {**FITTED, "neighbors": 200.0},
+    "100 neighbors, half uniform": {**WIDE, "uniform_share": 0.5},
+    "100 neighbors, tau_plus 0.1": {**WIDE, "tau_plus": 0.1},
+    "100 neighbors, half uniform, tau_plus 0.1": {
+        **WIDE, "uniform_share": 0.5, "tau_plus": 0.1,
+    },
+}  # fmt: skip
+
+
+def plan(size: Size) -> Plan:
+    """Every variant; one seed, which is enough for large effects."""
+    if size == "smoke":
+        return Plan((Cell("fitted, 12 neighbors", "digits", {**DIGITS_SMOKE, **FITTED}),), seeds=1)
+    bed = {**CIFAR, "steps": 400}
+    return Plan(
+        tuple(Cell(row, COLUMN, {**bed, **change}) for row, change in VARIANTS.items()),
+        seeds=1,
+        split="validation",
+        note="one setting changed at a time, 400 steps; kernels fitted to each batch",
+    )
+
+
+EXPERIMENT = Experiment(
+    "hardneg-recipe", "What matters with hard negatives", "beyond the paper", plan
+)
