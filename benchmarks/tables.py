@@ -297,7 +297,7 @@ def removal_summary() -> str:
 
 def levels() -> str:
     """What the levels of the setting `remove` stand for."""
-    names = ("leakage_penalty", "feature_width", "penalty_rows", "release_noise")
+    names = ("leakage_penalty", "feature_width", "mask", "penalty_rows", "release_noise")
     lines = ["| level | data | " + " | ".join(f"`{name}`" for name in names) + " |"]
     lines.append("|---" * (len(names) + 2) + "|")
     for level, kinds in REMOVAL.items():
@@ -379,6 +379,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "manifest": manifest,
     "panel": panel,
     "removal": removal,
+    "removal-recipe": removal_recipe,
     "removal-summary": removal_summary,
     "faults": table.faults,
     "soak": table.soak,

@@ -235,9 +235,16 @@ def test_a_level_of_removal_sets_what_is_not_set() -> None:
     assert images.removal.leakage_penalty > 0
     assert images.model.feature_width == 16
     assert images.removal.release_noise == 0
-    table = load(overrides={"remove": "medium", "encoder": "mlp", "leakage_penalty": 7})
+    vectors = {"encoder": "mlp", "augmentation": "vectors"}
+    table = load(overrides={**vectors, "remove": "strong", "leakage_penalty": 7})
     assert table.removal.leakage_penalty == 7
     assert table.removal.release_noise > 0
+    assert table.augment.augmentation_options == {"mask": 0.6}
+    options: dict[str, object] = {"mask": 0.1, "noise": 0.3}
+    own = load(overrides={**vectors, "remove": "medium", "augmentation_options": options})
+    assert own.augment.augmentation_options == options
+    assert load(overrides=vectors).augment.augmentation_options == {}
+    assert images.augment.augmentation_options == {}
     assert load().removal == load(overrides={"remove": "none"}).removal
     strengths = [
         load(overrides={"remove": level}).removal.leakage_penalty

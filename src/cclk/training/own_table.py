@@ -15,6 +15,8 @@ Missing = Literal["error", "drop", "impute"]
 
 FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2}
 """What suits methods that remove the condition, on any table: see docs/how-to."""
+FAIR_NUMBERS: dict[str, object] = {"steps": 400}
+"""The same for columns of numbers: longer training gains nothing, and costs small tables much."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class OwnTable:
         defaults = self._suitable() if suit else {}
         method = overrides.get("method", Settings().method)
         if suit and self.condition and str(method).startswith("fair"):
-            defaults |= FAIR
+            defaults |= FAIR | (FAIR_NUMBERS if self.features else {})
         if "encoder" in overrides:  # the options are those of the default encoder
             defaults.pop("encoder_options", None)
         data = {"dataset": str(Path(self.data).resolve()), "dataset_options": options}

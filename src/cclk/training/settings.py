@@ -547,32 +547,45 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
 
 REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "light": (
-        {"leakage_penalty": 5, "feature_width": 24},
-        {"leakage_penalty": 2, "feature_width": 16, "release_noise": 0.3},
+        {"leakage_penalty": 5, "feature_width": 32},
+        {"leakage_penalty": 2, "feature_width": 16, "mask": 0.6},
     ),
     "medium": (
         {"leakage_penalty": 5, "feature_width": 16},
-        {"leakage_penalty": 5, "feature_width": 8, "release_noise": 0.4},
+        {"leakage_penalty": 5, "feature_width": 8, "mask": 0.6},
     ),
     "strong": (
         {"leakage_penalty": 10, "feature_width": 8},
-        {"leakage_penalty": 10, "feature_width": 4, "release_noise": 0.4, "penalty_rows": 512},
+        {
+            "leakage_penalty": 10,
+            "feature_width": 4,
+            "mask": 0.6,
+            "penalty_rows": 512,
+            "release_noise": 0.35,
+        },
     ),
 }
-"""Level of `remove` -> settings for images, and for tables."""
+"""Level of `remove` -> settings for images, and for tables: selected on validation over six
+datasets, see docs/how-to/remove-a-condition.md.
+"""
 
 
 def _expand_remove(tree: dict[str, Any]) -> None:
     """Set what the level of removal stands for, unless it is set."""
     removal, model = tree.get("removal", {}), tree.setdefault("model", {})
-    if not isinstance(removal, dict) or not isinstance(model, dict):
+    augment = tree.setdefault("augment", {})
+    if not all(isinstance(section, dict) for section in (removal, model, augment)):
         return
     level = removal.get("remove")
     if level not in REMOVAL:
         return
     tables = model.get("encoder") == "mlp"
     for name, value in REMOVAL[level][tables].items():
-        if name != "feature_width":
+        if name == "mask":
+            options = augment.get("augmentation_options", {})
+            if augment.get("augmentation") == "vectors" and isinstance(options, dict):
+                augment["augmentation_options"] = {name: value, **options}
+        elif name != "feature_width":
             removal.setdefault(name, value)
         elif not model.get("encoder_options"):  # which set the width of the network
             model.setdefault(name, value)
