@@ -141,7 +141,7 @@ def test_every_cell_can_be_trained(name: str, size: Size) -> None:
     for cell, settings in variants(plan):
         assert cell.row
         assert cell.column
-        assert settings.method in METHODS
+        assert METHODS.accepts(settings.method)
         assert settings.data.dataset in datasets.DATASETS
         if size == "smoke":
             assert settings.data.dataset == "colordigits", "nothing is downloaded for a test"
@@ -213,7 +213,7 @@ def test_methods_of_the_paper() -> None:
             by_column: dict[str, set[str]] = {}
             for cell, settings in variants(experiment(name).plan(size)):
                 by_column.setdefault(cell.column, set()).add(settings.method)
-            assert all(found == methods for found in by_column.values()), (name, size)
+            assert all(found >= methods for found in by_column.values()), (name, size)
         for name, wanted in kernels.items():
             for cell, settings in variants(experiment(name).plan(size)):
                 # The default is RBF for numbers.

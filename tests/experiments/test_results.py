@@ -52,7 +52,7 @@ def test_committed_runs_are_finished(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["fair", "weaksup"])
+@pytest.mark.parametrize("name", ["fair", "insufficient"])
 def test_a_finished_experiment_runs_nothing_and_keeps_its_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,9 +178,9 @@ class LocalBatches(BatchSampler):
     direction and splits them in two halves, until `group` rows are left. All columns are
     standardized first, so that units do not matter.
 
-    In a wider condition, such as the features of another encoder, a random direction says little
-    about distances. There, a group is a random row and its nearest neighbors, in the units of the
-    condition. Every row is the center of a group equally often.
+    In a wider condition, such as the features of another encoder, a random direction separates
+    neighbors as often as others. There, a group is a random row and its nearest neighbors, in the
+    units of the condition. Every row is the center of a group equally often.
 
     Args:
         condition: the condition of each training row, (n,) or (n, k).

@@ -548,11 +548,11 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
 REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "light": (
         {"leakage_penalty": 5, "feature_width": 32},
-        {"leakage_penalty": 2, "feature_width": 16, "mask": 0.6},
+        {"leakage_penalty": 5, "feature_width": 8, "mask": 0.6},
     ),
     "medium": (
         {"leakage_penalty": 5, "feature_width": 16},
-        {"leakage_penalty": 5, "feature_width": 8, "mask": 0.6},
+        {"leakage_penalty": 5, "feature_width": 4, "mask": 0.6, "release_noise": 0.2},
     ),
     "strong": (
         {"leakage_penalty": 10, "feature_width": 8},

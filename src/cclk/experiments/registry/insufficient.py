@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import DIGITS_SMOKE, FASHION, SEGMENTS, ZAPPOS
+from cclk.experiments.registry.weaksup import INNER
 
 SAMPLES = {6: 937.5, 8: 234.4, 10: 60.4, 12: 17.5, 16: 3.2, 24: 1.2}
 """Number of attributes -> mean number of the 60,000 training images with the same ones."""
@@ -32,7 +33,7 @@ def plan(size: Size) -> Plan:
         ]
     methods: dict[str, Overrides] = {
         "WeaklySup-InfoNCE": {"method": "weaksup-infonce", "clusters": "values"},
-        "WeaklySup-CCLK": {"method": "weaksup-cclk"},
+        "WeaklySup-CCLK": INNER,
     }
     cells = [
         Cell(row, column, {**settings, **method}, x=samples)

@@ -81,11 +81,11 @@ FASHION: Overrides = {
 CIFAR: Overrides = {
     "dataset": "cifar10", "encoder": "resnet18",
     "encoder_options": {"stem": "cifar", "width": 16, "blocks": [1, 1, 1, 1]},
-    "augmentation": "simclr", "augmentation_options": {"size": 24, "crop": [0.2, 1.0]},
-    "batch_size": 256, "steps": 1000, "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.05,
+    "augmentation": "simclr", "augmentation_options": {"size": 16, "crop": [0.2, 1.0]},
+    "batch_size": 256, "steps": 1200, "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.05,
     "warmup": 1, "temperature": 0.2, "log_every": 100,
 }  # fmt: skip
-"""A ResNet-9 of 0.3 M parameters on crops of 24 pixels: about ten minutes on one core."""
+"""A ResNet-9 of 0.3 M parameters on crops of 16 pixels: eight minutes on one core."""
 CIFAR_NARROW: Overrides = {
     "dataset": "cifar10", "encoder": "resnet18",
     "encoder_options": {"stem": "cifar", "width": 8, "blocks": [1, 1, 1, 1]},

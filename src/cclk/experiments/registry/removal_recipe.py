@@ -36,10 +36,12 @@ VARIANTS: dict[str, Overrides] = {
     "1,175 steps": {"steps": 1175},
 }
 """The benchmark of removal has others: the strength of the penalty, the weights, and noise."""
-WIDTHS = {"half the width": 0.5, "twice the width": 2.0}
+HALF_NOISE = "half the width, noise 0.2"
+WIDTHS = {"half the width": 0.5, "twice the width": 2.0, HALF_NOISE: 0.5}
 TABLE_VARIANTS: dict[str, Overrides] = {
     "mask 0.2": {"augmentation_options": {"mask": 0.2}},
     "noise 0.2": {"release_noise": 0.2},
+    HALF_NOISE: {"release_noise": 0.2},
 }
 """Of datasets of vectors only."""
 ELSEWHERE = ("learning rate", "AdamW", "temperature", "1,175 steps")
@@ -54,7 +56,9 @@ def cells(dataset: str) -> list[Cell]:
     base = {**(TABLES if recipe.flat else IMAGES), **own, "dataset": dataset}
     width = float(str(base["feature_width"]))
     changes = VARIANTS | (TABLE_VARIANTS if recipe.flat else {})
-    changes |= {row: {"feature_width": int(width * factor)} for row, factor in WIDTHS.items()}
+    for row, factor in WIDTHS.items():
+        if row in changes:
+            changes[row] = {**changes[row], "feature_width": int(width * factor)}
     return [
         Cell(row, dataset, {**base, **change})
         for row, change in changes.items()

@@ -10,7 +10,7 @@ import math
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import CUB, DIGITS_SMOKE, FASHION, SEGMENTS
-from cclk.experiments.registry.weaksup import ATTRIBUTES
+from cclk.experiments.registry.weaksup import ATTRIBUTES, INNER
 
 PAPER = {1.0: (3.0, 1.5), 10.0: (30.9, 0.3), 100.0: (32.2, 0.4), 500.0: (32.0, 0.2)}
 PAPER |= {1000.0: (24.4, 0.9)}
@@ -25,7 +25,7 @@ def sigma(squared: float) -> Overrides:
 
 def plan(size: Size) -> Plan:
     """The paper's grid on CUB; at other sizes the condition in units from 1e-3 to 1e3."""
-    shared: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "standardize": False}
+    shared: Overrides = {**INNER, "kernel": "rbf", "standardize": False}
     if size == "paper":
         cells = [
             Cell(FIXED, "CUB", {**CUB, **shared, **sigma(x)}, x=x, paper={"accuracy": accuracy})

@@ -11,7 +11,7 @@ from cclk.experiments.registry.recipes import (
     SEGMENTS,
     ZAPPOS,
 )
-from cclk.experiments.registry.weaksup import ATTRIBUTES
+from cclk.experiments.registry.weaksup import ATTRIBUTES, INNER
 
 PAPER: dict[str, tuple[tuple[float, float], ...]] = {  # UT-Zappos, CUB, ImageNet-100
     "RBF": ((86.5, 0.5), (32.3, 0.5), (81.8, 0.4)),
@@ -35,7 +35,7 @@ def plan(size: Size) -> Plan:
             columns = {"digits, seven segments": digits}
     cells = tuple(
         Cell(
-            kernel, column, {**settings, "method": "weaksup-cclk", "kernel": kernel.lower()},
+            kernel, column, {**settings, **INNER, "kernel": kernel.lower()},
             paper={"accuracy": accuracies[number]} if size == "paper" else {},
         )
         for number, (column, settings) in enumerate(columns.items())
