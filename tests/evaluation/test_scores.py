@@ -167,31 +167,33 @@ def test_printed_it_is_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "verdict"),
+    ("before", "inputs", "after", "verdict"),
     [
-        (0.8, 0.02, "removed"),
-        (0.8, -0.3, "removed"),
-        (0.8, 0.08, "removed"),
-        (0.8, 0.21, "mostly removed"),
-        (0.8, 0.5, "partly removed"),
-        (0.8, 0.6, "not removed"),
-        (0.02, 0.1, "encoded by training"),
-        (0.01, 0.01, "not in the untrained features either"),
+        (0.8, 0.7, 0.02, "removed"),
+        (0.8, 0.7, -0.3, "removed"),
+        (0.8, 0.7, 0.08, "removed"),
+        (0.8, 0.7, 0.21, "mostly removed"),
+        (0.8, 0.7, 0.5, "partly removed"),
+        (0.8, 0.7, 0.6, "not removed"),
+        (0.01, 0.49, 0.14, "mostly removed"),
+        (0.02, 0.01, 0.1, "encoded by training"),
+        (0.01, 0.02, 0.01, "not in the untrained features either"),
     ],
 )
 def test_a_sentence_tells_whether_training_removed_a_column(
-    before: float, after: float, verdict: str
+    before: float, inputs: float, after: float, verdict: str
 ) -> None:
     found = Evaluation(
         scores(0.9, angle=number(-0.5, after), year=ColumnLeakage()),
         baselines={
             "untrained": Leakage({"angle": number(0, before)}),
-            "inputs": Leakage({"angle": number(0.95, 0.4)}),
+            "inputs": Leakage({"angle": number(inputs, -1)}),
         },
     )
     (sentence,) = found.sentences()
     assert sentence == (
-        f"angle: the worst of 2 probes reads R² {after:.2f} (untrained {before:.2f}, inputs 0.95):"
+        f"angle: the worst of 2 probes reads R² {after:.2f} (untrained {before:.2f}, inputs"
+        f" {inputs:.2f}):"
         f" {verdict}"
     )
     remains = verdict in ("partly removed", "not removed", "encoded by training")

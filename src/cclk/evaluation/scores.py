@@ -22,7 +22,7 @@ Detail = str | int | float | list[float]
 _UNREADABLE = 0.02
 """R² up to which a column counts as removed: the worst of several probes is above 0 by chance."""
 _REMAINS = {0.1: "removed", 1 / 3: "mostly removed", 2 / 3: "partly removed"}
-"""The largest ratio of the R² of the encoder to that of the untrained encoder -> verdict."""
+"""The largest ratio of the R² of the encoder to that of the baseline -> verdict."""
 
 
 @dataclass(frozen=True)
@@ -91,22 +91,25 @@ class Evaluation:
     def verdict(self, column: str) -> str:
         """Return whether training removed a column: "removed", "mostly removed" and so on.
 
-        The leakage from the encoder is compared with that from the untrained encoder. It is ""
-        without that baseline, or if the column is constant.
+        The leakage from the encoder is compared with that from the untrained encoder or from the
+        inputs, whichever is more: narrow untrained features hide what is in the inputs. It is ""
+        without these baselines, or if the column is constant.
 
         Args:
             column: name of a column of the condition.
         """
-        untrained = self.baselines.get("untrained", Leakage()).columns.get(column, ColumnLeakage())
-        before, after = untrained.worst, self.leakage[column].worst
-        if before is None or after is None:
+        columns = (each.columns.get(column, ColumnLeakage()) for each in self.baselines.values())
+        baselines = [each.worst.value for each in columns if each.worst is not None]
+        after = self.leakage[column].worst
+        if not baselines or after is None:
             return ""
-        if before.value <= _UNREADABLE:
+        before = max(baselines)
+        if before <= _UNREADABLE:
             encoded = after.value > _UNREADABLE
             return "encoded by training" if encoded else "not in the untrained features either"
         if after.value <= _UNREADABLE:
             return "removed"
-        share = after.value / before.value
+        share = after.value / before
         return next((name for most, name in _REMAINS.items() if share <= most), "not removed")
 
     @property

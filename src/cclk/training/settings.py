@@ -133,10 +133,10 @@ class LossSettings(Section):
         "auto", description="weights of neighbors; auto: those of the loss"
     )
     positives: Literal["inner", "outer"] = Field(
-        "inner",
+        "outer",
         description=(
-            "positives of weaksup-cclk: inner: logarithm of a mean, as in the paper; outer: mean of"
-            " logarithms"
+            "positives of weaksup-cclk: outer: mean of logarithms, which asks for all neighbors;"
+            " inner: logarithm of a mean, as in the paper"
         ),
     )
     own_share: float = Field(
