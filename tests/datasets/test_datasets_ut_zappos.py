@@ -12,6 +12,7 @@ from PIL import Image
 from cclk import datasets
 from cclk.data import Dataset
 from cclk.data.streamed import StreamedImages
+from cclk.datasets.ut_zappos import samples_per_value
 from cclk.errors import DataError
 
 HEADER = "CID,Category,SubCategory,HeelHeight,Insole,Closure,Gender,Material,ToeStyle"
@@ -264,6 +265,19 @@ def test_a_image_in_two_folders_is_taken_from_that_of_its_kind(tmp_path: Path) -
         DataError, match=r"line 2: CID 100627-72 has several images, .* and .*: delete all but one"
     ):
         load(tmp_path)
+
+
+def test_the_most_frequent_attributes(tmp_path: Path) -> None:
+    assert samples_per_value([2], tmp_path) == {}, "the official table is not there"
+    write(tmp_path)
+    dataset = load(tmp_path, attributes=2)
+    assert dataset.condition_names == ("HeelHeight: Flat", "Gender: Women")
+    assert dataset.train.condition.shape == (5, 2)
+    assert load(tmp_path, attributes=100).condition_names == NAMES
+    # Flat and for women: both (5 of the 10 shoes), neither (2), only one of them (2 and 1).
+    assert samples_per_value([1, 2, 100], tmp_path) == {1: 5.0, 2: 2.5, 100: 10 / 8}
+    with pytest.raises(DataError, match="attributes is 0: it must be at least 1"):
+        load(tmp_path, attributes=0)
 
 
 def test_impossible_options(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -356,6 +357,23 @@ def test_hardneg_is_table_3() -> None:
     assert kernels == {
         (kernel, ONE): {"accuracy": value} for kernel, value in HARDNEG_KERNELS.items()
     } | {(FITTED, ONE): {}}
+
+
+def test_few_samples_per_value_is_a_curve_of_the_official_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CCLK_DATA", str(tmp_path))
+    assert {cell.x for cell in cells_of("insufficient")} == {1.0}
+    table = tmp_path / "ut-zappos" / "ut-zap50k-data" / "meta-data.csv"
+    table.parent.mkdir(parents=True)
+    header = "CID,Category,SubCategory,HeelHeight,Insole,Closure,Gender,Material,ToeStyle"
+    rows = [f"{n},Shoes,Flats,{n % 2}in,,{n % 3},{n % 5},{n % 7},{n % 11}" for n in range(60)]
+    table.write_text("\n".join([header, *rows]))
+    curve = [cell.x for cell in cells_of("insufficient")[::2]]
+    assert len(curve) == 6
+    assert curve == sorted(curve, key=lambda x: -(x or 0))
+    assert curve[0] != curve[-1]
+    assert len(cells_of("insufficient")) == 12
 
 
 def test_large_runs_are_the_papers() -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,11 @@ from cclk.data.randomness import generator
 from cclk.data.streamed import StreamedImages
 from cclk.datasets.image_folder import at_line, check_files, damaged, image_files
 from cclk.datasets.labeled import Floats, held_out_dataset, labeled_split
+from cclk.errors import DataError
 
 _ATTRIBUTES = ("HeelHeight", "Insole", "Closure", "Gender", "Material", "ToeStyle")
 _COLUMNS = ("CID", "Category", "SubCategory", *_ATTRIBUTES)
+_TABLE = "ut-zap50k-data/meta-data.csv"
 _SQUARE, _ORIGINAL = "ut-zap50k-images-square", "ut-zap50k-images"
 
 Shoes = list[tuple[int, dict[str, str]]]
@@ -42,7 +45,12 @@ Shoes = list[tuple[int, dict[str, str]]]
 
 
 def load(
-    *, data_dir: Path | None = None, seed: int = 0, size: int = 32, holdout: int = 3_500
+    *,
+    data_dir: Path | None = None,
+    seed: int = 0,
+    size: int = 32,
+    holdout: int = 3_500,
+    attributes: int | None = None,
 ) -> Dataset:
     """Return the dataset; its condition is the attributes.
 
@@ -51,6 +59,7 @@ def load(
         seed: seed of the split and of the rows held out.
         size: height and width of the images, in pixels.
         holdout: number of training images held out for validation.
+        attributes: number of attributes in the condition, the most frequent ones; None: all.
     """
     folder = data_folder(data_dir) / "ut-zappos"
     get = (
@@ -60,13 +69,13 @@ def load(
     )
     images = _ORIGINAL if (folder / _ORIGINAL).is_dir() else _SQUARE
     images = _SQUARE if (folder / _SQUARE).is_dir() else images
-    check_files(folder, "UT-Zappos50K", ["ut-zap50k-data/meta-data.csv", images], get)
-    table = folder / "ut-zap50k-data" / "meta-data.csv"
+    check_files(folder, "UT-Zappos50K", [_TABLE, images], get)
+    table = folder / _TABLE
     shoes = _read(table)
     paths = _match(table, shoes, folder / images)
     names = [f"{shoe['Category']}/{shoe['SubCategory']}" for _, shoe in shoes]
     classes, labels = np.unique(names, return_inverse=True)
-    condition, values = _attributes(shoes)
+    condition, values = _most_frequent(*_attributes(shoes), attributes)
     streamed = StreamedImages(paths, size, cache_dir=folder.parent / "decoded")
     samples = labeled_split(streamed, labels, condition)
     order = generator(seed, "ut-zappos split").permutation(len(shoes))
@@ -85,6 +94,22 @@ def load(
             f" attributes, {size} x {size}"
         ),
     )
+
+
+def samples_per_value(counts: Sequence[int], data_dir: Path | None = None) -> dict[int, float]:
+    """Return the mean number of shoes that share all of their most frequent attributes, by the
+    number of attributes; {} where the official table is missing.
+
+    Args:
+        counts: numbers of attributes.
+        data_dir: the data folder; None: CCLK_DATA, else ~/.cache/cclk.
+    """
+    table = data_folder(data_dir) / "ut-zappos" / _TABLE
+    if not table.exists():
+        return {}
+    condition, names = _attributes(_read(table))
+    kept = {count: _most_frequent(condition, names, count)[0] for count in counts}
+    return {count: len(part) / len(np.unique(part, axis=0)) for count, part in kept.items()}
 
 
 def _read(path: Path) -> Shoes:
@@ -165,3 +190,15 @@ def _attributes(shoes: Shoes) -> tuple[Floats, tuple[str, ...]]:
         tables.append(table)
         names += [name.replace("=", ": ", 1) for name in column.categories]
     return np.concatenate(tables, axis=1).astype(np.float32), tuple(names)
+
+
+def _most_frequent(
+    condition: Floats, names: tuple[str, ...], count: int | None
+) -> tuple[Floats, tuple[str, ...]]:
+    """Keep the most frequent attributes, in their order."""
+    if count is None or count >= len(names):
+        return condition, names
+    if count < 1:
+        raise DataError(f"attributes is {count}: it must be at least 1")
+    kept = np.sort(np.argsort(-condition.sum(axis=0), kind="stable")[:count])
+    return condition[:, kept], tuple(names[column] for column in kept)

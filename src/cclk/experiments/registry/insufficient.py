@@ -7,6 +7,7 @@ from images with similar ones.
 
 from __future__ import annotations
 
+from cclk.datasets.ut_zappos import samples_per_value
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import DIGITS_SMOKE, FASHION, SEGMENTS, ZAPPOS
 from cclk.experiments.registry.weaksup import INNER
@@ -14,11 +15,18 @@ from cclk.experiments.registry.weaksup import INNER
 SAMPLES = {6: 937.5, 8: 234.4, 10: 60.4, 12: 17.5, 16: 3.2, 24: 1.2}
 """Number of attributes -> mean number of the 60,000 training images with the same ones."""
 
+KEPT = (4, 8, 16, 32, 64, 126)
+"""Numbers of attributes of UT-Zappos, the most frequent ones; 126 are all of them."""
+
 
 def plan(size: Size) -> Plan:
-    """Fashion-MNIST with 1 to 1,000 images per value instead of UT-Zappos."""
-    if size == "paper":
-        points = [(1.0, "UT-Zappos", ZAPPOS)]
+    """UT-Zappos with few to all attributes; Fashion-MNIST instead of it at other sizes."""
+    if size == "paper":  # the numbers of shoes are those of the official table, where it is there
+        samples = samples_per_value(KEPT) or dict.fromkeys(KEPT[-1:], 1.0)
+        points = [
+            (round(mean, 1), "UT-Zappos", {**ZAPPOS, "dataset_options": {"attributes": count}})
+            for count, mean in samples.items()
+        ]
     elif size == "smoke":
         settings = {**DIGITS_SMOKE, "dataset_options": SEGMENTS}
         points = [(10.0, "digits, seven segments", settings)]
