@@ -44,7 +44,9 @@ def evaluate(
     from cclk.evaluation.run_evaluation import label_and_condition
     from cclk.evaluation.table import evaluation_table
     from cclk.run import Run
+    from cclk.training._process import keep_freed
 
+    keep_freed()
     opened = [Run(folder, trust_code=trust_code) for folder in runs]
     # Folders of the same name are distinguished by their paths.
     unique = len({run.name for run in opened}) == len(opened)
