@@ -11,5 +11,5 @@ def test_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     public_surface.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("RBF('age'")
-    assert "report.html 8" in lines
+    assert "report.html 4" in lines
     assert lines[-1] == "(400, 8)"

@@ -216,6 +216,7 @@ class LocalBatches(BatchSampler):
         order = random.permutation(self.rows)
         first = order[: self.steps_per_epoch * per_batch].reshape(-1, per_batch)
         nearest = self._nearest(first.ravel()).reshape(*first.shape, -1).tolist()
+        everyone = order.tolist()
         batches = []
         for centers, candidates in zip(first.tolist(), nearest, strict=True):
             drawn = set(centers)
@@ -225,7 +226,7 @@ class LocalBatches(BatchSampler):
                 drawn.update(free)
                 batch += [center, *free]
             # Where many groups are around the same rows, these are not enough for all.
-            rest = (row for row in order.tolist() if row not in drawn)
+            rest = (row for row in everyone if row not in drawn)
             batches.append(batch + [next(rest) for _ in range(self.batch_size - len(batch))])
         return np.array(batches)
 
