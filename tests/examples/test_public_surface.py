@@ -12,4 +12,4 @@ def test_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("RBF('age'")
     assert "report.html 4" in lines
-    assert lines[-1] == "(400, 8)"
+    assert lines[-1] == "(400, 4)"
