@@ -254,3 +254,14 @@ def test_rows_of_a_split_are_cheap_and_exact() -> None:
     assert torch.equal(batch.select("color"), values[[7, 3], 1:].double())
     assert batch.widths(None) == [1, 3], "a named column is one unit"
     assert kernels.RBF("color", length_scale=1.0)(split).dtype == torch.float32
+
+
+def test_embeddings_are_standardized_to_directions_around_their_mean() -> None:
+    """Not each value to unit variance, which would weight noise as much as content."""
+    vectors = torch.tensor([[5.0, 1.0], [3.0, 1.0], [4.0, 1.5], [4.0, 0.5]])
+    table = Condition(vectors, (Column("features", "embedding", 2),))
+    expected = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    torch.testing.assert_close(table.standardized().values.float(), expected)
+    torch.testing.assert_close(table.standardized(unit_variance=False).values, vectors)
+    same = Condition(torch.ones(3, 2), table.columns).standardized().values
+    assert torch.equal(same, torch.zeros_like(same)), "a constant embedding has no direction"
