@@ -151,8 +151,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         extract(tiny.dataset(), EXTRACTOR, tmp_path / "f.csv")
     with pytest.raises(FeatureError, match="components is -1: it must be at least 0"):
         extract(tiny.dataset(), EXTRACTOR, out, components=-1)
+    batches: list[int] = []
+    counting = Extractor("red", lambda x: (batches.append(len(x)), red(x))[1])
     with pytest.raises(FeatureError, match="7 training images with 2 features have at most 2"):
-        extract(tiny.dataset(7, 2, 4), EXTRACTOR, out, components=3, quiet=True)
+        extract(tiny.dataset(7, 2, 4), counting, out, components=3, batch_size=2, quiet=True)
+    assert batches == [2], "the others would be computed for nothing"
     with pytest.raises(FeatureError, match="the dataset contains no images"):
         extract(tiny.dataset(0, 0, 0), EXTRACTOR, out, quiet=True)
     with pytest.raises(

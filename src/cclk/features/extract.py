@@ -92,7 +92,15 @@ def extract(
                 raw.write(content)
                 raw.flush()
 
-        width = _fill(keep, extractor, splits.values(), ids, batch_size, quiet)
+        def check(width: int) -> None:
+            most = min(width, len(dataset.train) - 1)
+            if components > most:
+                raise FeatureError(
+                    f"components is {components}, but {len(dataset.train)} training images with"
+                    f" {width} features have at most {most}"
+                )
+
+        width = _fill(keep, check, extractor, splits.values(), ids, batch_size, quiet)
         features: npt.NDArray[np.float32] = np.memmap(raw, np.float32, "r", shape=(len(ids), width))
         if components:
             features = _principal(features, len(dataset.train), components)
@@ -104,13 +112,15 @@ def extract(
 
 def _fill(
     keep: Callable[[bytes], None],
+    check: Callable[[int], None],
     extractor: Extractor,
     splits: Iterable[Split],
     ids: npt.NDArray[np.str_],
     batch_size: int,
     quiet: bool,
 ) -> int:
-    """Pass the features of each batch to `keep`, and return their number per image.
+    """Pass the features of each batch to `keep`, and return their number per image, which `check`
+    gets before the rest is computed.
 
     They are not written through a memory map, which would end the process on a full disk.
     """
@@ -132,6 +142,8 @@ def _fill(
                         f"the encoder {extractor.name} returns NaN or infinite features for"
                         f" {ids[done + row]}: check its weights"
                     )
+                if not done:
+                    check(batch.shape[1])
                 keep(batch.numpy().astype(np.float32, copy=False).tobytes())
                 width, done = batch.shape[1], done + len(batch)
                 progress.advance(task, len(batch))
@@ -145,11 +157,6 @@ def _principal(
 ) -> npt.NDArray[np.float32]:
     """Return the leading principal components of the first `train` rows, for all rows."""
     width = features.shape[1]
-    if components > min(width, train - 1):
-        raise FeatureError(
-            f"components is {components}, but {train} training images with {width} features have at"
-            f" most {min(width, train - 1)}"
-        )
     starts = range(0, len(features), _BLOCK)
     mean = features[:train].mean(axis=0, dtype=np.float64)
     covariance = np.zeros((width, width))
