@@ -40,14 +40,18 @@ def test_the_stem_sets_the_resolution(stem: str, smallest: int) -> None:
     assert seen == [(3, 16, smallest, smallest)]
 
 
-def test_blocks_begin_as_the_identity() -> None:
-    network = ResNet(3, depth=50, width=4, blocks=(2, 1, 1, 1))
+def test_blocks_can_begin_as_their_shortcuts() -> None:
+    network = ResNet(3, depth=50, width=4, blocks=(2, 1, 1, 1), zero_init_residual=True)
     second = network.layers[4]
     x = torch.rand(2, 16, 8, 8)
     assert torch.equal(second(x), x)
     scales = [m.weight for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
     assert sum(bool((scale == 0).all()) for scale in scales) == 5, (
         "one norm layer in each of the five blocks"
+    )
+    plain = ResNet(3, depth=50, width=4, blocks=(2, 1, 1, 1))
+    assert all(
+        bool((m.weight == 1).all()) for m in plain.modules() if isinstance(m, nn.BatchNorm2d)
     )
 
 

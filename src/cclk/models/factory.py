@@ -27,8 +27,8 @@ def build_encoder(
     """Build an encoder for images or vectors.
 
     - "lenet5": 32 pixels, 84 features.
-    - "resnet18", "resnet34", "resnet50": options `stem` ("cifar" or "imagenet"), `width` (64) and
-      `blocks`, such as (1, 1, 1, 1).
+    - "resnet18", "resnet34", "resnet50": options `stem` ("cifar" or "imagenet"), `width` (64),
+      `blocks`, such as (1, 1, 1, 1), and `zero_init_residual` (False).
     - "mobilenetv2": 1280 features; options `pretrained` (start from the ImageNet weights) and
       `resize` (pixels to scale images to first).
     - "mlp": for vectors; option `hidden`, the widths of its layers.
@@ -77,9 +77,20 @@ def mlp(channels: int, hidden: Sequence[int] = (256, 256)) -> nn.Module:
 
 def _resnet(depth: int) -> Callable[..., nn.Module]:
     def build(
-        channels: int, stem: Stem = "cifar", width: int = 64, blocks: Sequence[int] | None = None
+        channels: int,
+        stem: Stem = "cifar",
+        width: int = 64,
+        blocks: Sequence[int] | None = None,
+        zero_init_residual: bool = False,
     ) -> nn.Module:
-        return ResNet(channels, depth=depth, stem=stem, width=width, blocks=blocks)
+        return ResNet(
+            channels,
+            depth=depth,
+            stem=stem,
+            width=width,
+            blocks=blocks,
+            zero_init_residual=zero_init_residual,
+        )
 
     return build
 

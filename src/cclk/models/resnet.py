@@ -19,7 +19,9 @@ def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.
 class _ResidualBlock(nn.Module):
     """ReLU(branch(x) + x), with a 1 x 1 convolution of x where the shapes differ."""
 
-    def __init__(self, inputs: int, planes: int, stride: int, bottleneck: bool) -> None:
+    def __init__(
+        self, inputs: int, planes: int, stride: int, bottleneck: bool, zero_init_residual: bool
+    ) -> None:
         super().__init__()
         outputs = 4 * planes if bottleneck else planes
         convolutions = [(inputs, planes, 3, stride), (planes, planes, 3, 1)]
@@ -37,8 +39,8 @@ class _ResidualBlock(nn.Module):
                 _convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
             )
         self.relu = nn.ReLU(inplace=True)
-        # Initializing blocks as the identity improves training (Goyal et al. 2017).
-        nn.init.zeros_(norm.weight)
+        if zero_init_residual:
+            nn.init.zeros_(norm.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.relu(self.branch(x) + self.shortcut(x))
@@ -59,6 +61,9 @@ class ResNet(nn.Module):
             images, is a 3 x 3 convolution without pooling.
         width: number of channels after the stem.
         blocks: number of blocks in each of the four stages; None: the standard ones of `depth`.
+        zero_init_residual: initialize every block as its shortcut, which improves long training of
+            deep networks (Goyal et al. 2017). A short training of a small network spends much of
+            its time on leaving this state.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class ResNet(nn.Module):
         stem: Stem = "cifar",
         width: int = 64,
         blocks: Sequence[int] | None = None,
+        zero_init_residual: bool = False,
     ) -> None:
         super().__init__()
         if stem not in ("cifar", "imagenet"):
@@ -98,7 +104,9 @@ class ResNet(nn.Module):
             planes = width * 2**stage
             for index in range(count):
                 stride = 2 if stage > 0 and index == 0 else 1
-                layers.append(_ResidualBlock(inputs, planes, stride, bottleneck))
+                layers.append(
+                    _ResidualBlock(inputs, planes, stride, bottleneck, zero_init_residual)
+                )
                 inputs = 4 * planes if bottleneck else planes
         self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         for module in self.modules():

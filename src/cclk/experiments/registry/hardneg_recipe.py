@@ -7,11 +7,10 @@ oracle row the condition is the label, so no negative is a false one.
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.hardneg import COLUMN, RELEASE_KERNEL
-from cclk.experiments.registry.recipes import CIFAR, DIGITS_SMOKE
+from cclk.experiments.registry.hardneg import COLUMN, FITTED, RELEASE_KERNEL
+from cclk.experiments.registry.recipes import CIFAR_SHORT, DIGITS_SMOKE
 from cclk.experiments.registry.weaksup import ORACLE, ORACLE_ROW
 
-FITTED: Overrides = {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}
 WIDE: Overrides = {**FITTED, "neighbors": 100.0}
 VARIANTS: dict[str, Overrides] = {
     "InfoNCE": {"method": "infonce"},
@@ -34,9 +33,8 @@ def plan(size: Size) -> Plan:
     """Every variant; one seed, which is enough for large effects."""
     if size == "smoke":
         return Plan((Cell("fitted, 12 neighbors", "digits", {**DIGITS_SMOKE, **FITTED}),), seeds=1)
-    bed = {**CIFAR, "steps": 400}
     return Plan(
-        tuple(Cell(row, COLUMN, {**bed, **change}) for row, change in VARIANTS.items()),
+        tuple(Cell(row, COLUMN, {**CIFAR_SHORT, **change}) for row, change in VARIANTS.items()),
         seeds=1,
         split="validation",
         note="one setting changed at a time, 400 steps; kernels fitted to each batch",

@@ -58,7 +58,7 @@ FASHION_CHOICES: dict[str, Choices] = {
     Y_AWARE: neighbors(12.0, 50.0, 200.0),
 }
 CIFAR_CHOICES: dict[str, Choices] = {
-    INFONCE: TEMPERATURES[1:],
+    INFONCE: TEMPERATURES[:2],
     CLUSTERS: ({"clusters": 60}, {"clusters": 200, "group": 16}),
     CCLK: tuple({**NEAR, "group": group} for group in (4, 16)),
 }
@@ -140,7 +140,7 @@ def plan(size: Size) -> Plan:
         note=(
             "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 with"
             " features of a MobileNetV2 trained on ImageNet for ImageNet-100 with CLIP; LeNet-5 for"
-            " 300 steps and a ResNet-9 for 1,200 instead of ResNet-50 for weeks"
+            " 300 steps and a ResNet-9 for 1,000 instead of ResNet-50 for weeks"
         ),
     )
 
