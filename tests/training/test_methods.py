@@ -9,6 +9,7 @@ import torch
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
+from cclk.data.samplers import LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.registry import METHODS
 from cclk.training import methods
@@ -149,3 +150,18 @@ def test_columns_describe_every_value(mixed: Dataset) -> None:
         match="mixed: the condition has 5 values in each row, but its columns describe 4",
     ):
         dataclasses.replace(mixed, columns=(Column("age", width=4),))
+
+
+def test_batches_of_weak_supervision_are_groups_of_neighbors(mixed: Dataset) -> None:
+    sampler = methods.build(settings("weaksup-cclk"), mixed).sampler
+    assert isinstance(sampler, LocalBatches)
+    assert sampler.group == 4
+    odd = methods.build(settings("weaksup-cclk", batch_size=6), mixed).sampler
+    assert isinstance(odd, LocalBatches)
+    assert odd.group == 2, "the default divides any batch"
+    assert isinstance(methods.build(settings("fair-cclk"), mixed).sampler, Uniform)
+    train = dataclasses.replace(mixed.train, condition=mixed.train.condition[:, 1:2])
+    sites = dataclasses.replace(mixed, train=train, columns=mixed.columns[1:2])
+    assert isinstance(methods.build(settings("weaksup-cclk"), sites).sampler, Uniform), (
+        "a random batch has samples of every site"
+    )

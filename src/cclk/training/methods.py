@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +42,8 @@ class MethodSpec:
             "clusters", or None, if it conditions on the "embedding" or on "nothing". A kernel for
             the "embedding" is built, but not fitted.
         batches: How batches are drawn with `sampler = "auto"`: "uniform"; "fair", each from one
-            cluster; or "weaksup", groups of rows of the same cluster.
+            cluster; "weaksup", groups of rows of the same cluster; or "neighbors", groups of rows
+            with similar conditions, unless the condition is categorical.
 
     Example:
         >>> spec = MethodSpec(cclk.FairCCLK)
@@ -51,12 +53,17 @@ class MethodSpec:
 
     loss: Callable[..., nn.Module]
     conditions_on: Literal["condition", "clusters", "embedding", "nothing"] = "condition"
-    batches: Literal["uniform", "fair", "weaksup"] = "uniform"
+    batches: Literal["uniform", "fair", "weaksup", "neighbors"] = "uniform"
 
     @property
     def needs_condition(self) -> bool:
         """Whether the data must have a condition."""
         return self.conditions_on in ("condition", "clusters") or self.batches != "uniform"
+
+    @property
+    def needs_clusters(self) -> bool:
+        """Whether the condition is divided into clusters."""
+        return self.conditions_on == "clusters" or self.batches in ("fair", "weaksup")
 
     def takes(self, argument: str) -> bool:
         """Return whether the loss is built with an argument.
@@ -69,11 +76,15 @@ class MethodSpec:
 
 INFONCE = MethodSpec(cclk.InfoNCE, "nothing")
 WEAKSUP_INFONCE = MethodSpec(cclk.WeaklySupInfoNCE, "clusters", "weaksup")
-WEAKSUP_CCLK = MethodSpec(cclk.WeaklySupCCLK)
+WEAKSUP_CCLK = MethodSpec(cclk.WeaklySupCCLK, batches="neighbors")
 FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair")
 FAIR_CCLK = MethodSpec(cclk.FairCCLK)
 HARDNEG_INFONCE = MethodSpec(cclk.HardNegInfoNCE, "nothing")
 HARDNEG_CCLK = MethodSpec(cclk.HardNegCCLK, "embedding")
+
+
+_NEIGHBORS = 4
+"""Rows per group of neighbors that are positives: the nearest are of the same class most often."""
 
 
 def find(name: str) -> MethodSpec:
@@ -125,7 +136,7 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     table = standardized(settings, dataset)
     points = distances(table)
     clusters = None
-    if spec.conditions_on == "clusters" or spec.batches != "uniform":
+    if spec.needs_clusters:
         clusters = _clusters(settings, dataset, points, spec)
     sampler = _sampler(settings, dataset, points, clusters, spec)
     condition = table if spec.conditions_on == "condition" else None
@@ -314,9 +325,13 @@ def _sampler(
         )
     sampler = train.sampler
     if sampler == "auto":
-        sampler = "uniform" if spec.batches == "uniform" else "clusters"
+        sampler = "clusters" if spec.needs_clusters else "uniform"
+        if spec.batches == "neighbors" and dataset.condition_kind != "categorical":
+            sampler = "local"
     # Each sampler has its own default.
     group: dict[str, int] = {} if train.group == "auto" else {"group": train.group}
+    if train.group == "auto" and sampler == "local" and spec.batches == "neighbors":
+        group = {"group": math.gcd(size, _NEIGHBORS)}
     if sampler == "local":
         if not dataset.columns:
             raise SettingsError(

@@ -260,14 +260,14 @@ class TrainSettings(Section):
         "auto",
         description=(
             "local: groups of neighbors in the condition; auto: clusters for the cluster baselines,"
-            " else uniform"
+            " local for weaksup-cclk unless its condition is categorical, else uniform"
         ),
     )
     group: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto",
         description=(
-            "rows per group of the samplers local and clusters; auto: 16 neighbors of local, 2 rows"
-            " of a cluster"
+            "rows per group of the samplers local and clusters; auto: 16 neighbors of local (4"
+            " for weaksup-cclk), 2 rows of a cluster"
         ),
     )
     queue: Annotated[int, Field(ge=0)] | Literal["all"] = Field(

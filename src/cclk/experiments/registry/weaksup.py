@@ -20,8 +20,8 @@ INFONCE, CLUSTERS, CCLK = "InfoNCE", "WeaklySup-InfoNCE", "WeaklySup-CCLK"
 PAPER_ROW, SUPCON, Y_AWARE = "WeaklySup-CCLK, inner", "SupCon on clusters", "y-Aware"
 ORACLE_ROW = "oracle: the label as condition"
 COLUMN_FASHION, COLUMN_CIFAR = "Fashion-MNIST, noisy attributes", "CIFAR-10, MobileNetV2 features"
-INNER: Overrides = {"method": "weaksup-cclk", "positives": "inner"}
-"""The paper's form."""
+INNER: Overrides = {"method": "weaksup-cclk", "positives": "inner", "sampler": "uniform"}
+"""The paper's form, and its batches."""
 METHODS: dict[str, Overrides] = {
     INFONCE: {"method": "infonce"},
     CLUSTERS: {"method": "weaksup-infonce"},
