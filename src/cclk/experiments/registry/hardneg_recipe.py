@@ -16,11 +16,9 @@ VARIANTS: dict[str, Overrides] = {
     "InfoNCE": {"method": "infonce"},
     ORACLE_ROW: ORACLE,
     "HardNeg-InfoNCE, beta 1": {"method": "hardneg-infonce", "beta": 1.0},
-    "HardNeg-InfoNCE, beta 0.5": {"method": "hardneg-infonce", "beta": 0.5},
     "release's kernel": RELEASE_KERNEL,
     "fitted, 12 neighbors": {**FITTED, "neighbors": 12.0},
     "fitted, 100 neighbors": WIDE,
-    "fitted, 200 neighbors": {**FITTED, "neighbors": 200.0},
     "100 neighbors, half uniform": {**WIDE, "uniform_share": 0.5},
     "100 neighbors, tau_plus 0.1": {**WIDE, "tau_plus": 0.1},
     "100 neighbors, half uniform, tau_plus 0.1": {
