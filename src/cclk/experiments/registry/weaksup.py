@@ -9,7 +9,7 @@ from cclk.experiments.registry.recipes import (
     CIFAR,
     CUB,
     DIGITS_SMOKE,
-    FASHION,
+    FASHION_RESNET,
     IMAGENET_CLIP,
     SEGMENTS,
     ZAPPOS,
@@ -30,8 +30,7 @@ METHODS: dict[str, Overrides] = {
 """The rows of the paper."""
 FITTED: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "weights": "nw"}
 OUTER: Overrides = {**FITTED, "positives": "outer", "own_share": 0.1}
-NEAR: Overrides = {"neighbors": 12.0, "sampler": "local"}
-"""Batches of groups of neighbors: what the batches of the clusters are for these."""
+NEAR: Overrides = {"neighbors": 12.0}
 ORACLE: Overrides = {"method": "weaksup-cclk", "kernel": "delta", "positives": "outer"}
 ATTRIBUTES: Overrides = {"attributes": 24, "noise": 0.2}
 MOBILENET: Overrides = {"features": "features/cifar10-mobilenetv2.npz"}
@@ -49,18 +48,20 @@ def neighbors(*numbers: float) -> Choices:
     return tuple({"neighbors": number} for number in numbers)
 
 
+# Batches of groups of neighbors are for the kernel what batches of a cluster are for the clusters.
+GROUPS: Choices = tuple({"sampler": "local", "group": group} for group in (4, 16))
 FASHION_CHOICES: dict[str, Choices] = {
-    INFONCE: TEMPERATURES,
-    CLUSTERS: clusters(10, 50, 250),
-    CCLK: neighbors(12.0, 50.0, 200.0),
-    PAPER_ROW: neighbors(12.0, 50.0, 200.0),
-    SUPCON: clusters(10, 50, 250),
-    Y_AWARE: neighbors(12.0, 50.0, 200.0),
+    INFONCE: TEMPERATURES[:2],
+    CLUSTERS: clusters(10, 50),
+    CCLK: GROUPS,
+    PAPER_ROW: neighbors(12.0, 50.0),
+    SUPCON: clusters(10, 50),
+    Y_AWARE: neighbors(12.0, 50.0),
 }
 CIFAR_CHOICES: dict[str, Choices] = {
     INFONCE: TEMPERATURES[:2],
     CLUSTERS: ({"clusters": 60}, {"clusters": 200, "group": 16}),
-    CCLK: tuple({**NEAR, "group": group} for group in (4, 16)),
+    CCLK: tuple({**NEAR, **group} for group in GROUPS),
 }
 
 
@@ -99,9 +100,14 @@ def cells(
         INFONCE: {**bed, "method": "infonce"},
         CLUSTERS: {**conditioned, "method": "weaksup-infonce"},
         CCLK: {**conditioned, **OUTER},
-        PAPER_ROW: {**conditioned, **FITTED, "positives": "inner"},
+        PAPER_ROW: {**conditioned, **FITTED, **INNER},
         SUPCON: {**conditioned, "method": "weaksup-infonce", "sampler": "uniform"},
-        Y_AWARE: {**conditioned, "method": "cclk.experiments.y_aware:METHOD", "kernel": "rbf"},
+        Y_AWARE: {
+            **conditioned,
+            "method": "cclk.experiments.y_aware:METHOD",
+            "kernel": "rbf",
+            "sampler": "uniform",
+        },
         ORACLE_ROW: {**bed, **ORACLE},
     }
     return [
@@ -132,15 +138,15 @@ def plan(size: Size) -> Plan:
         return Plan(digits, seeds=1, common=DIGITS_SMOKE)
     return Plan(
         (
-            *cells(COLUMN_FASHION, FASHION, ATTRIBUTES, FASHION_CHOICES),
+            *cells(COLUMN_FASHION, FASHION_RESNET, ATTRIBUTES, FASHION_CHOICES),
             *cells(COLUMN_CIFAR, CIFAR, MOBILENET, CIFAR_CHOICES),
         ),
         seeds=3,
         train_on_holdout=False,
         note=(
             "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 with"
-            " features of a MobileNetV2 trained on ImageNet for ImageNet-100 with CLIP; LeNet-5 for"
-            " 300 steps and a ResNet-9 for 1,000 instead of ResNet-50 for weeks"
+            " features of a MobileNetV2 trained on ImageNet for ImageNet-100 with CLIP; a ResNet-9"
+            " for 600 and 1,000 steps instead of ResNet-50 for weeks"
         ),
     )
 
