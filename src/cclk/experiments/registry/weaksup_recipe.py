@@ -6,22 +6,20 @@ Measured on validation only: for selecting the defaults of training and what `we
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.recipes import DIGITS_SMOKE, FASHION, SEGMENTS
-from cclk.experiments.registry.weaksup import ATTRIBUTES, COLUMN_FASHION, OUTER
+from cclk.experiments.registry.recipes import CIFAR_SHORT, DIGITS_SMOKE, SEGMENTS
+from cclk.experiments.registry.weaksup import COLUMN_CIFAR, GROUPS, MOBILENET, NEAR, OUTER
 
-CCLK: Overrides = {**OUTER, "neighbors": 12.0}
+CCLK: Overrides = {**OUTER, **NEAR, **GROUPS[0]}
 VARIANTS: dict[str, Overrides] = {
     "start": CCLK,
-    "inner, as in the paper": {**CCLK, "positives": "inner"},
-    "5 neighbors": {**CCLK, "neighbors": 5.0},
-    "30 neighbors": {**CCLK, "neighbors": 30.0},
-    "100 neighbors": {**CCLK, "neighbors": 100.0},
-    "own share 0.3": {**CCLK, "own_share": 0.3},
-    "weights loo": {**CCLK, "weights": "loo"},
+    "temperature 0.3": {**CCLK, "temperature": 0.3},
     "temperature 0.1": {**CCLK, "temperature": 0.1},
-    "temperature 0.5": {**CCLK, "temperature": 0.5},
-    "groups of 16 neighbors": {**CCLK, "sampler": "local"},
-    "groups of 4 neighbors": {**CCLK, "sampler": "local", "group": 4},
+    "groups of 16 neighbors": {**CCLK, **GROUPS[1]},
+    "bandwidth of 3 neighbors": {**CCLK, "neighbors": 3.0},
+    "own share 0.3": {**CCLK, "own_share": 0.3},
+    "inner, as in the paper": {**CCLK, "positives": "inner"},
+    "uniform batches": {**CCLK, "sampler": "uniform"},
+    "cosine, weights loo": {**CCLK, "kernel": "cosine", "weights": "loo"},
 }
 
 
@@ -30,14 +28,14 @@ def plan(size: Size) -> Plan:
     if size == "smoke":
         settings = {**DIGITS_SMOKE, "dataset_options": SEGMENTS, **CCLK}
         return Plan((Cell("start", "digits, seven segments", settings),), seeds=1)
-    bed = {**FASHION, "dataset_options": ATTRIBUTES}
+    bed = {**CIFAR_SHORT, "dataset_options": MOBILENET}
     return Plan(
-        tuple(Cell(row, COLUMN_FASHION, {**bed, **change}) for row, change in VARIANTS.items()),
+        tuple(Cell(row, COLUMN_CIFAR, {**bed, **change}) for row, change in VARIANTS.items()),
         seeds=1,
         split="validation",
         note=(
             "one setting changed at a time; the start has positives outer with an own share of 0.1,"
-            " 12 neighbors, the weights nw and uniform batches"
+            " the weights nw, a bandwidth of 12 neighbors and groups of 4 neighbors"
         ),
     )
 
