@@ -15,7 +15,7 @@ from cclk import datasets
 from cclk.experiments import EXPERIMENTS, SIZES, Cell, Experiment, Plan, Size, experiment
 from cclk.experiments.measure import TITLES
 from cclk.experiments.registry.fair import UNTRAINED
-from cclk.experiments.registry.hardneg_kernels import FITTED
+from cclk.experiments.registry.hardneg_kernels import FITTED_ROW, OTHERS
 from cclk.registry import METHODS
 from cclk.training.settings import Settings, load
 
@@ -207,7 +207,7 @@ def test_methods_of_the_paper() -> None:
     kernels = {
         "weaksup-kernels": {"rbf", "laplacian", "linear", "cosine"},
         "fair-kernels": {"rbf", "polynomial", "laplacian", "cosine"},
-        "hardneg-kernels": {"linear", "rbf", "polynomial"},
+        "hardneg-kernels": {"linear", "rbf", "polynomial", "laplacian", "cosine"},
     }
     for size in SIZES:
         for name, methods in families.items():
@@ -356,7 +356,7 @@ def test_hardneg_is_table_3() -> None:
     kernels = {(cell.row, cell.column): cell.paper for cell in cells_of("hardneg-kernels")}
     assert kernels == {
         (kernel, ONE): {"accuracy": value} for kernel, value in HARDNEG_KERNELS.items()
-    } | {(FITTED, ONE): {}}
+    } | {(row, ONE): {} for row in (*OTHERS, FITTED_ROW)}
 
 
 def test_few_samples_per_value_is_a_curve_of_the_official_table(
@@ -399,9 +399,10 @@ def test_large_runs_are_the_papers() -> None:
                 True,
             )
             small = settings.data.dataset in ("ut-zappos", "cifar10")
-            assert settings.model.encoder_options == {"stem": "cifar" if small else "imagenet"}, (
-                "images of 32 x 32 have another stem"
-            )
+            assert settings.model.encoder_options == {
+                "stem": "cifar" if small else "imagenet",  # images of 32 x 32 have another stem
+                "zero_init_residual": True,
+            }
             assert (settings.model.head, settings.model.projection) == ("mlp", 128)
 
 
