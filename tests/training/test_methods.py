@@ -11,6 +11,7 @@ from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.samplers import LocalBatches, Uniform
 from cclk.errors import SettingsError
+from cclk.kernels import RBF, Cosine
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.network import network_for
@@ -165,3 +166,14 @@ def test_batches_of_weak_supervision_are_groups_of_neighbors(mixed: Dataset) -> 
     assert isinstance(methods.build(settings("weaksup-cclk"), sites).sampler, Uniform), (
         "a random batch has samples of every site"
     )
+
+
+def test_kernels_of_embeddings(mixed: Dataset) -> None:
+    train = dataclasses.replace(mixed.train, condition=mixed.train.condition[:, 2:])
+    features = dataclasses.replace(mixed, train=train, columns=(Column("f", "embedding", 3),))
+    built = methods.build(settings("weaksup-cclk"), features)
+    assert isinstance(built.kernel, RBF)
+    assert methods.weights_of(built.loss) == "nw"
+    moving = methods.build(settings("hardneg-cclk"), features)
+    assert isinstance(moving.kernel, Cosine), "embeddings move during training"
+    assert methods.weights_of(moving.loss) == "loo"

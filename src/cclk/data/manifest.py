@@ -12,7 +12,7 @@ condition column is inferred, or set as in "site:categorical":
     categorical     text, or integers with at most 10 distinct values               kernel delta
     attributes      texts joined by ';' (an empty cell: no attributes), or columns  kernel rbf
                     of 0 and 1, selected by a pattern such as has_*
-    embedding       a list in each cell, or several columns of numbers              kernel cosine
+    embedding       a list in each cell, or several columns of numbers              kernel rbf
 """
 
 from __future__ import annotations

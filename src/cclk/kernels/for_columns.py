@@ -12,14 +12,13 @@ from cclk.condition import as_condition, infer_condition
 from cclk.errors import CclkError
 from cclk.kernels.base import Kernel
 from cclk.kernels.delta import Delta
-from cclk.kernels.dot_product import Cosine
 from cclk.kernels.stationary import RBF
 
 
 def for_column(
     column: Column, *, length_scale: float | Sequence[float] | str = "auto", neighbors: float = 3.0
 ) -> Kernel:
-    """Return `Delta` for categories, `Cosine` for embeddings, `RBF` for numbers and attributes.
+    """Return `Delta` for categories, else `RBF`.
 
     Args:
         column: A column of a condition.
@@ -27,11 +26,8 @@ def for_column(
         neighbors: As in `RBF`.
     """
     columns = column.name or None
-    match column.kind:
-        case "categorical":
-            return Delta(columns)
-        case "embedding":
-            return Cosine(columns)
+    if column.kind == "categorical":
+        return Delta(columns)
     return RBF(columns, length_scale=length_scale, neighbors=neighbors)
 
 

@@ -8,6 +8,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -76,7 +77,7 @@ class MethodSpec:
 
 INFONCE = MethodSpec(cclk.InfoNCE, "nothing")
 WEAKSUP_INFONCE = MethodSpec(cclk.WeaklySupInfoNCE, "clusters", "weaksup")
-WEAKSUP_CCLK = MethodSpec(cclk.WeaklySupCCLK, batches="neighbors")
+WEAKSUP_CCLK = MethodSpec(partial(cclk.WeaklySupCCLK, weights="auto"), batches="neighbors")
 FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair")
 FAIR_CCLK = MethodSpec(cclk.FairCCLK)
 HARDNEG_INFONCE = MethodSpec(cclk.HardNegInfoNCE, "nothing")
@@ -221,7 +222,9 @@ def _kernel(settings: Settings, dataset: Dataset, spec: MethodSpec) -> Kernel:
     """The product of a kernel for each column: samples are similar if all columns are."""
     columns = dataset.columns
     if spec.conditions_on == "embedding":
-        columns = (Column("", "embedding", kernel=columns[0].kernel if columns else ""),)
+        named = (columns[0].kernel if columns else "") or settings.loss.kernel
+        # Embeddings move during training, so their kernel is not fitted.
+        columns = (Column("", "embedding", kernel="cosine" if named == "auto" else named),)
     elif spec.conditions_on == "clusters":
         columns = (Column("cluster", "categorical"),)
     return functools.reduce(operator.mul, [_column_kernel(settings, each) for each in columns])
@@ -270,7 +273,7 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
         "weights": options.weights,
         "tau_plus": options.tau_plus,
     }
-    # Each loss has its own default of these.
+    # Each method has its own default of these.
     for name in ("weights", "tau_plus"):
         if arguments[name] == "auto":
             del arguments[name]

@@ -20,8 +20,10 @@ INFONCE, CLUSTERS, CCLK = "InfoNCE", "WeaklySup-InfoNCE", "WeaklySup-CCLK"
 PAPER_ROW, SUPCON, Y_AWARE = "WeaklySup-CCLK, inner", "SupCon on clusters", "y-Aware"
 ORACLE_ROW = "oracle: the label as condition"
 COLUMN_FASHION, COLUMN_CIFAR = "Fashion-MNIST, noisy attributes", "CIFAR-10, MobileNetV2 features"
-INNER: Overrides = {"method": "weaksup-cclk", "positives": "inner", "sampler": "uniform"}
-"""The paper's form, and its batches."""
+INNER: Overrides = {
+    "method": "weaksup-cclk", "positives": "inner", "weights": "loo", "sampler": "uniform",
+}  # fmt: skip
+"""The paper's form, its smoothing and its batches."""
 METHODS: dict[str, Overrides] = {
     INFONCE: {"method": "infonce"},
     CLUSTERS: {"method": "weaksup-infonce"},
@@ -31,7 +33,9 @@ METHODS: dict[str, Overrides] = {
 FITTED: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "weights": "nw"}
 OUTER: Overrides = {**FITTED, "positives": "outer", "own_share": 0.1}
 NEAR: Overrides = {"neighbors": 12.0}
-ORACLE: Overrides = {"method": "weaksup-cclk", "kernel": "delta", "positives": "outer"}
+ORACLE: Overrides = {
+    "method": "weaksup-cclk", "kernel": "delta", "weights": "loo", "positives": "outer",
+}  # fmt: skip
 ATTRIBUTES: Overrides = {"attributes": 24, "noise": 0.2}
 MOBILENET: Overrides = {"features": "features/cifar10-mobilenetv2.npz"}
 COSINE: Choices = ({"kernel": "cosine"},)
@@ -100,7 +104,7 @@ def cells(
         INFONCE: {**bed, "method": "infonce"},
         CLUSTERS: {**conditioned, "method": "weaksup-infonce"},
         CCLK: {**conditioned, **OUTER},
-        PAPER_ROW: {**conditioned, **FITTED, **INNER},
+        PAPER_ROW: {**conditioned, **FITTED, "positives": "inner", "sampler": "uniform"},
         SUPCON: {**conditioned, "method": "weaksup-infonce", "sampler": "uniform"},
         Y_AWARE: {
             **conditioned,
