@@ -173,7 +173,7 @@ def test_kernels_of_embeddings(mixed: Dataset) -> None:
     features = dataclasses.replace(mixed, train=train, columns=(Column("f", "embedding", 3),))
     built = methods.build(settings("weaksup-cclk"), features)
     assert isinstance(built.kernel, RBF)
-    assert methods.weights_of(built.loss) == "nw"
+    assert methods.weights_of(built.loss) == "auto"
     moving = methods.build(settings("hardneg-cclk"), features)
     assert isinstance(moving.kernel, Cosine), "embeddings move during training"
     assert methods.weights_of(moving.loss) == "loo"
