@@ -150,7 +150,7 @@ def plan(size: Size) -> Plan:
         note=(
             "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 with"
             " features of a MobileNetV2 trained on ImageNet for ImageNet-100 with CLIP; a ResNet-9"
-            " for 600 and 1,000 steps instead of ResNet-50 for weeks"
+            " for 1,500 and 1,000 steps instead of ResNet-50 for weeks"
         ),
     )
 
