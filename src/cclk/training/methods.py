@@ -8,7 +8,6 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import torch
@@ -77,7 +76,9 @@ class MethodSpec:
 
 INFONCE = MethodSpec(cclk.InfoNCE, "nothing")
 WEAKSUP_INFONCE = MethodSpec(cclk.WeaklySupInfoNCE, "clusters", "weaksup")
-WEAKSUP_CCLK = MethodSpec(partial(cclk.WeaklySupCCLK, weights="auto"), batches="neighbors")
+WEAKSUP_CCLK = MethodSpec(
+    functools.partial(cclk.WeaklySupCCLK, weights="auto"), batches="neighbors"
+)
 FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair")
 FAIR_CCLK = MethodSpec(cclk.FairCCLK)
 HARDNEG_INFONCE = MethodSpec(cclk.HardNegInfoNCE, "nothing")
@@ -223,7 +224,7 @@ def _kernel(settings: Settings, dataset: Dataset, spec: MethodSpec) -> Kernel:
     columns = dataset.columns
     if spec.conditions_on == "embedding":
         named = (columns[0].kernel if columns else "") or settings.loss.kernel
-        # Embeddings move during training, so their kernel is not fitted.
+        # Embeddings move during training: a length scale fitted beforehand would soon be wrong.
         columns = (Column("", "embedding", kernel="cosine" if named == "auto" else named),)
     elif spec.conditions_on == "clusters":
         columns = (Column("cluster", "categorical"),)

@@ -1,7 +1,7 @@
 """What matters with hard negatives: HardNeg-CCLK and its rivals with one setting changed at a time.
 
-Measured on validation only, on the short bed: for selecting the settings of `hardneg`. In the
-oracle row the condition is the label, so no negative is a false one.
+Measured on validation only, on the short bed: for selecting the settings of `hardneg`. The oracle
+row is that of `weaksup`.
 """
 
 from __future__ import annotations
