@@ -13,16 +13,16 @@ from cclk.experiments.registry.weaksup import ORACLE, ORACLE_ROW
 
 WIDE: Overrides = {**FITTED, "neighbors": 100.0}
 BETA_1: Overrides = {"method": "hardneg-infonce", "beta": 1.0}
-BETA_2: Overrides = {**BETA_1, "beta": 2.0}
+"""Its tau_plus is 0.1 by default; that of HardNeg-CCLK is 0."""
 VARIANTS: dict[str, Overrides] = {
     "InfoNCE": {"method": "infonce"},
     ORACLE_ROW: ORACLE,
     "HardNeg-InfoNCE, beta 1": BETA_1,
     "HardNeg-InfoNCE, beta 0.5": {**BETA_1, "beta": 0.5},
-    "HardNeg-InfoNCE, beta 2": BETA_2,
+    "HardNeg-InfoNCE, beta 2": {**BETA_1, "beta": 2.0},
     "HardNeg-InfoNCE, beta 4": {**BETA_1, "beta": 4.0},
-    "HardNeg-InfoNCE, beta 1, tau_plus 0.1": {**BETA_1, "tau_plus": 0.1},
-    "HardNeg-InfoNCE, beta 2, tau_plus 0.1": {**BETA_2, "tau_plus": 0.1},
+    "HardNeg-InfoNCE, beta 1, tau_plus 0": {**BETA_1, "tau_plus": 0.0},
+    "HardNeg-InfoNCE, beta 0.5, tau_plus 0": {**BETA_1, "beta": 0.5, "tau_plus": 0.0},
     "release's kernel": RELEASE_KERNEL,
     "fitted, 12 neighbors": {**FITTED, "neighbors": 12.0},
     "fitted, 100 neighbors": WIDE,
