@@ -14,15 +14,16 @@ RELEASE_KERNEL: Overrides = {
 """The authors' release: temp_z 500."""
 FITTED: Overrides = {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}
 """A kernel that is fitted to the embeddings of each batch."""
-NARROW: Overrides = {**FITTED, "neighbors": 12.0}
-"""Selected by `hardneg-recipe`."""
+WIDE: Overrides = {**FITTED, "neighbors": 100.0}
+MIXED: Overrides = {**WIDE, "uniform_share": 0.5}
+"""The best of six variants of HardNeg-CCLK in `hardneg-recipe`."""
+SOFT: Overrides = {"method": "hardneg-infonce", "beta": 0.5, "tau_plus": 0.0}
+"""The best of six variants of HardNeg-InfoNCE in `hardneg-recipe`."""
 COLUMN = "CIFAR-10"
 CPU_ROWS: dict[str, tuple[Overrides, tuple[Overrides, ...]]] = {
     "InfoNCE": ({"method": "infonce"}, TEMPERATURES[:2]),
-    "HardNeg-InfoNCE": (
-        {"method": "hardneg-infonce", "beta": 1.0, "tau_plus": 0.1}, TEMPERATURES[:2],
-    ),
-    "HardNeg-CCLK": (NARROW, TEMPERATURES[:2]),
+    "HardNeg-InfoNCE": (SOFT, TEMPERATURES[:2]),
+    "HardNeg-CCLK": (MIXED, TEMPERATURES[:2]),
     ORACLE_ROW: (ORACLE, ()),
 }  # fmt: skip
 """Row -> settings, and what to select from."""

@@ -7,11 +7,10 @@ row is that of `weaksup`.
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.hardneg import COLUMN, FITTED, RELEASE_KERNEL
+from cclk.experiments.registry.hardneg import COLUMN, FITTED, MIXED, RELEASE_KERNEL, SOFT, WIDE
 from cclk.experiments.registry.recipes import CIFAR_SHORT, DIGITS_SMOKE
 from cclk.experiments.registry.weaksup import ORACLE, ORACLE_ROW
 
-WIDE: Overrides = {**FITTED, "neighbors": 100.0}
 BETA_1: Overrides = {"method": "hardneg-infonce", "beta": 1.0}
 """Its tau_plus is 0.1 by default; that of HardNeg-CCLK is 0."""
 VARIANTS: dict[str, Overrides] = {
@@ -22,15 +21,13 @@ VARIANTS: dict[str, Overrides] = {
     "HardNeg-InfoNCE, beta 2": {**BETA_1, "beta": 2.0},
     "HardNeg-InfoNCE, beta 4": {**BETA_1, "beta": 4.0},
     "HardNeg-InfoNCE, beta 1, tau_plus 0": {**BETA_1, "tau_plus": 0.0},
-    "HardNeg-InfoNCE, beta 0.5, tau_plus 0": {**BETA_1, "beta": 0.5, "tau_plus": 0.0},
+    "HardNeg-InfoNCE, beta 0.5, tau_plus 0": SOFT,
     "release's kernel": RELEASE_KERNEL,
     "fitted, 12 neighbors": {**FITTED, "neighbors": 12.0},
     "fitted, 100 neighbors": WIDE,
-    "100 neighbors, half uniform": {**WIDE, "uniform_share": 0.5},
+    "100 neighbors, half uniform": MIXED,
     "100 neighbors, tau_plus 0.1": {**WIDE, "tau_plus": 0.1},
-    "100 neighbors, half uniform, tau_plus 0.1": {
-        **WIDE, "uniform_share": 0.5, "tau_plus": 0.1,
-    },
+    "100 neighbors, half uniform, tau_plus 0.1": {**MIXED, "tau_plus": 0.1},
 }  # fmt: skip
 
 
