@@ -10,9 +10,8 @@ import re
 import statistics
 import sys
 from collections.abc import Callable
-from typing import Any
 
-from benchmarks import adult, processes
+from benchmarks import adult, speed_tables
 from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
@@ -30,47 +29,6 @@ PAGES = [
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 ]
-
-
-def loss_speed() -> str:
-    """Time of each loss and solver as a ratio to plain InfoNCE, width 16."""
-    result = read_result("benchmark-loss")
-    rows: list[dict[str, Any]] = [row for row in result["times"] if row["width"] == 16]
-    sizes = sorted({row["size"] for row in rows})
-    lines = [
-        "| forward + backward, condition width 16 | "
-        + " | ".join(f"b = {size:,}" for size in sizes)
-        + " |"
-    ]
-    lines.append("|---" * (len(sizes) + 1) + "|")
-    for way in dict.fromkeys(row["way"] for row in rows):
-        cells = {row["size"]: row for row in rows if row["way"] == way}
-        shown = [_cell(cells.get(size), first=way == "plain InfoNCE") for size in sizes]
-        lines.append(f"| {way} | " + " | ".join(shown) + " |")
-    large = next(row for row in result["largest"] if row["way"] == "FairCCLK features, cosine")
-    growth = next(
-        row
-        for row in result["growth"]
-        if (row["way"], row["width"]) == ("FairCCLK features, cosine", 16)
-    )
-    lines += [
-        "",
-        (
-            f"At b = {large['size']:,}, `FairCCLK` (features) took"
-            f" {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB above its"
-            f" inputs. From b = 1,024 to {sizes[-1]:,} its time grew as b^{growth['exponent']},"
-            f" over the last doubling as b^{growth['last_exponent']}. `{result['command']}`, cclk"
-            f" {result['version']}, torch {result['torch']}, {result['cores']} cores, d ="
-            f" {result['settings']['dimension']}."
-        ),
-    ]
-    return "\n".join(lines)
-
-
-def _cell(row: dict[str, Any] | None, first: bool) -> str:
-    if row is None:
-        return ""
-    return f"{row['milliseconds']:.1f} ms" if first else f"{row['ratio_to_plain']:.2f}"
 
 
 def demo() -> str:
@@ -136,34 +94,6 @@ def _mean(evaluations: list[object], name: str) -> str:
     return f"{statistics.mean(values):,.{digits}f} ± {deviation:.{digits}f}"
 
 
-def step() -> str:
-    """The cost of a training step relative to the network alone."""
-    result = read_result("benchmark-step")
-    heads = (
-        "| network, batch of 256 | forward + backward | InfoNCE step | Fair-CCLK step | Fair-CCLK /"
-        " InfoNCE |"
-    )
-    lines = [heads, "|---" * 5 + "|"]
-    for row in result["steps"]:
-        lines.append(
-            f"| {row['encoder']} | {row['bare_milliseconds']:,.0f} ms |"
-            f" {row['infonce_step_to_bare']:.2f} | {row['fair_step_to_bare']:.2f} |"
-            f" {row['fair_step_to_infonce_step']:.2f} |"
-        )
-    what = (
-        "Time of a full step (load, augment, forward, loss, backward, update) relative to forward"
-        " and backward passes of the network on tensors in memory. Differences of a few percent are"
-        " noise."
-    )
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"{what} `{result['command']}`, cclk {result['version']}, {result['cores']} cores.",
-        ]
-    )
-
-
 def colormnist() -> str:
     """No training, InfoNCE, the best cluster baseline and Fair-CCLK on ColorMNIST at the paper's
     budget.
@@ -225,19 +155,6 @@ def rotated_fashion() -> str:
         f" {settings['batch-size']}"
     )
     return "\n".join([*lines, "", f"{how}. `{result['command']}`, cclk {result['version']}."])
-
-
-def manifest() -> str:
-    """The cost of streaming the images of a large table, in a sentence."""
-    result = read_result("benchmark-manifest")
-    cached, decoding = result["streamed_to_in_memory"], result["decoding_to_in_memory"]
-    return (
-        f"Training from a table of {result['rows']:,} rows ({result['images']} distinct images)"
-        f" takes {result['above_idle_mib']:,} MiB more than a process that has only imported torch."
-        f" A LeNet-5 step takes {cached:.2f} times as long as with all images in memory, and"
-        f" {decoding:.1f} times as long while images are still being decoded (first epoch)."
-        f" `{result['command']}`, {result['cores']} cores, cclk {result['version']}."
-    )
 
 
 def panel() -> str:
@@ -347,20 +264,6 @@ def _worth(point: tuple[float, float]) -> float:
     return point[0] - 100 * point[1]
 
 
-def cost_model() -> str:
-    """The cost of a step of the loss on several processes, computed and in part measured."""
-    heads = ("processes", "joined batch", "received", "computed", "stored")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for count, size in ((1, 256), (8, 2048), (64, 16384), (1024, 65536)):
-        each = processes.cost(size, processes.DIMENSION, processes.COLUMNS, count)
-        lines.append(
-            f"| {count:,} | {size:,} | {each.received / 1e6:,.1f} MB |"
-            f" {each.computed / 1e9:,.2f} GFLOP | {each.stored / 1e6:,.1f} MB |"
-        )
-    text = f"Computed for d = {processes.DIMENSION} and k = {processes.COLUMNS}."
-    return "\n".join([*lines, "", text])
-
-
 def claims() -> str:
     """The claims of the paper, and what committed results say of them."""
     return scoreboard.table(CLAIMS, read_results(RESULTS))
@@ -368,15 +271,11 @@ def claims() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "claims": claims,
-    "cost-model": cost_model,
     "levels": levels,
-    "loss-speed": loss_speed,
     "demo": demo,
-    "step": step,
     "colormnist": colormnist,
     "rotated-fashion": rotated_fashion,
     "adult": adult.table,
-    "manifest": manifest,
     "panel": panel,
     "removal": removal,
     "removal-recipe": removal_recipe,
@@ -384,6 +283,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "faults": table.faults,
     "soak": table.soak,
     "fuzz": table.fuzz,
+    **speed_tables.TABLES,
 }
 
 

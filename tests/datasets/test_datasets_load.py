@@ -103,3 +103,12 @@ def test_fashion_images_are_padded_and_gray(data_dir: Path) -> None:
     assert dataset.train.x[13].nonzero().tolist() == [[0, 3 + 2, 27 + 2]]
     assert dataset.train.x[13, 0, 5, 29] == 14
     assert torch.equal(dataset.train.condition[:, 0], dataset.train.y.float())
+
+
+def test_small_fashion_images_are_means_over_blocks(data_dir: Path) -> None:
+    full = small("fashion-mnist", data_dir, holdout=0)
+    half = small("fashion-mnist", data_dir, holdout=0, pixels=16)
+    blocks = full.train.x.float().unfold(2, 2, 2).unfold(3, 2, 2)
+    assert torch.equal(half.train.x, blocks.mean((-1, -2)).round().to(torch.uint8))
+    with pytest.raises(DataError, match="pixels is 20: choose 32, 16 or 8"):
+        small("fashion-mnist", data_dir, pixels=20)

@@ -17,6 +17,7 @@ from cclk.datasets.garments import CLASSES, attribute_names, draw_attributes
 from cclk.datasets.labeled import Labeled, labeled_dataset
 from cclk.errors import DataError
 
+PIXELS = 32
 _MARGIN = ((0, 0), (0, 0), (2, 2), (2, 2))
 
 
@@ -28,6 +29,7 @@ def load(
     features: Path | str | None = None,
     attributes: int = 0,
     noise: float = 0.1,
+    pixels: int = PIXELS,
 ) -> Dataset:
     """Return the dataset; its condition is the label, features, or attributes.
 
@@ -39,12 +41,20 @@ def load(
         attributes: the number of binary attributes (sleeves, footwear, ...) used as condition.
             There are twelve; further columns are further annotations of the same ones.
         noise: the probability that an attribute of a garment is wrong.
+        pixels: height and width, 32, 16 or 8; smaller images are means over blocks of pixels.
     """
+    if pixels not in (32, 16, 8):
+        raise DataError(f"pixels is {pixels}: choose 32, 16 or 8")
     folder = ensure("fashion-mnist", data_dir)
 
     def part(name: str) -> Labeled:
         images, labels = read_labeled_idx(folder, name)
-        return np.pad(images[:, None], _MARGIN), labels
+        padded = np.pad(images[:, None], _MARGIN)
+        block = PIXELS // pixels
+        if block > 1:
+            blocks = padded.reshape(len(padded), 1, pixels, block, pixels, block)
+            padded = blocks.mean((3, 5), dtype=np.float32).round().astype(np.uint8)
+        return padded, labels
 
     train, test = part("train"), part("t10k")
     condition = None

@@ -127,7 +127,8 @@ class MemoryBank(nn.Module):
         random = torch.Generator().manual_seed(int(rows.sum()))
         # Kernel values of far samples are 0; their distances still tell which is the nearest.
         anchors = self.points[rows]
-        gaps = JITTER * torch.rand(len(rows), len(self.low), generator=random).to(anchors)
+        gaps = (JITTER * torch.rand(len(self.low), generator=random)).to(anchors)
+        gaps = gaps.repeat(len(rows), 1)
         for low, high, values in zip(self.low.T, self.high.T, anchors.T, strict=True):
             gaps += torch.maximum(low - values[:, None], values[:, None] - high).relu_().square_()
         searched = gaps.topk(min(SEARCHED, gaps.shape[1]), dim=1, largest=False).indices
