@@ -12,6 +12,7 @@ from cclk.experiments.registry.recipes import (
     FASHION_RESNET,
     IMAGENET_CLIP,
     SEGMENTS,
+    SMALL,
     ZAPPOS,
 )
 
@@ -32,7 +33,6 @@ METHODS: dict[str, Overrides] = {
 """The rows of the paper."""
 FITTED: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "weights": "nw"}
 OUTER: Overrides = {**FITTED, "positives": "outer", "own_share": 0.1}
-NEAR: Overrides = {"neighbors": 12.0}
 ORACLE: Overrides = {
     "method": "weaksup-cclk", "kernel": "delta", "weights": "loo", "positives": "outer",
 }  # fmt: skip
@@ -65,7 +65,7 @@ FASHION_CHOICES: dict[str, Choices] = {
 CIFAR_CHOICES: dict[str, Choices] = {
     INFONCE: TEMPERATURES[:2],
     CLUSTERS: ({"clusters": 60}, {"clusters": 200, "group": 16}),
-    CCLK: tuple({**NEAR, **group} for group in GROUPS),
+    CCLK: tuple({"neighbors": 12.0, **group} for group in GROUPS),
 }
 
 
@@ -96,7 +96,7 @@ def cells(
     Args:
         column: The bed.
         bed: Its settings.
-        condition: Options of its dataset, by which it has its condition instead of the label.
+        condition: Options of its dataset, by which its condition is not the label.
         choices: Row -> what to select from; other rows are left out, except the oracle.
     """
     conditioned = {**bed, "dataset_options": condition}
@@ -142,7 +142,7 @@ def plan(size: Size) -> Plan:
         return Plan(digits, seeds=1, common=DIGITS_SMOKE)
     return Plan(
         (
-            *cells(COLUMN_FASHION, FASHION_RESNET, ATTRIBUTES, FASHION_CHOICES),
+            *cells(COLUMN_FASHION, FASHION_RESNET, {**SMALL, **ATTRIBUTES}, FASHION_CHOICES),
             *cells(COLUMN_CIFAR, CIFAR, MOBILENET, CIFAR_CHOICES),
         ),
         seeds=3,
@@ -150,7 +150,8 @@ def plan(size: Size) -> Plan:
         note=(
             "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 with"
             " features of a MobileNetV2 trained on ImageNet for ImageNet-100 with CLIP; a ResNet-9"
-            " for 1,500 and 1,000 steps instead of ResNet-50 for weeks"
+            f" for {FASHION_RESNET['steps']:,} and {CIFAR['steps']:,} steps instead of ResNet-50"
+            " for weeks"
         ),
     )
 

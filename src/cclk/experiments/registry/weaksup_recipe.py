@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
 from cclk.experiments.registry.recipes import CIFAR_SHORT, DIGITS_SMOKE, SEGMENTS
-from cclk.experiments.registry.weaksup import COLUMN_CIFAR, GROUPS, MOBILENET, NEAR, OUTER
+from cclk.experiments.registry.weaksup import COLUMN_CIFAR, GROUPS, MOBILENET, OUTER
 
-CCLK: Overrides = {**OUTER, **NEAR, **GROUPS[0]}
+CCLK: Overrides = {**OUTER, "neighbors": 12.0, **GROUPS[0]}
 VARIANTS: dict[str, Overrides] = {
     "start": CCLK,
     "temperature 0.3": {**CCLK, "temperature": 0.3},
