@@ -168,8 +168,8 @@ def call(run: Run, x: Tensor, y: Tensor, z: Tensor, memory: bool = False) -> tup
 
 
 def largest(size: int, width: int) -> list[dict[str, object]]:
-    """Time and peak memory of one forward and backward pass of each sub-cubic implementation, at a
-    size where b^2 numbers would not fit.
+    """Time and peak memory of a forward and backward pass of each sub-cubic implementation, at a
+    size where b^2 numbers would not fit. A first pass fits the kernel.
     """
     torch.manual_seed(0)
     rows = []
@@ -181,7 +181,9 @@ def largest(size: int, width: int) -> list[dict[str, object]]:
             torch.randn(size, DIMENSION, requires_grad=True),
         )
         z = torch.randn(size, width)
-        seconds, peak = call(run, x, y, z, memory=True)
+        call(run, x, y, z)
+        peak = call(run, x, y, z, memory=True)[1]
+        seconds = min(call(run, x, y, z)[0] for _ in range(2))
         rows.append(
             {
                 "way": name,

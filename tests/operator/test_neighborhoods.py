@@ -93,5 +93,5 @@ def test_few_pairs_matter_to_a_narrow_kernel() -> None:
     table = as_condition(torch.linspace(0, 1, 4096).double())
     found, told = find(kernels.RBF(length_scale=3 / 4096), table, range(4096), 1e-12)
     assert found is not None
-    assert told == "4.7% of the pairs are computed: the others do not matter"
-    assert neighborhoods.TILE * len(found.tiles) == 4096
+    assert told == "7.8% of the pairs are computed: the others do not matter"
+    assert neighborhoods.LINE_TILE * len(found.tiles) == 4096

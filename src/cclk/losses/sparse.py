@@ -19,7 +19,7 @@ from cclk.losses.objectives import WeightedNegatives
 from cclk.operator.neighborhoods import Neighborhoods
 from cclk.operator.operators import LocalRows
 
-TOLERANCE = {torch.float32: 1e-8, torch.float64: 1e-13}
+TOLERANCE = {torch.float32: 1e-7, torch.float64: 1e-13}
 """The largest share of an estimate that may be dropped."""
 TYPICAL = -0.3
 """An estimate below exp(TYPICAL / t) is rare, and below exp(-1 / t) impossible: the columns of a

@@ -20,8 +20,12 @@ from cclk.kernels.base import Box
 
 BLOCK = 32
 """Samples per block: fewer follow the neighborhoods more closely, more make larger products."""
-TILE, SMALLEST_TILE = 128, 16
-"""Anchors per tile: where all samples are anchors, and where few are."""
+TILE, LINE_TILE, SMALLEST_TILE = 128, 256, 16
+"""Anchors per tile: where all samples are anchors, with several columns and with one, where
+neighborhoods overlap more; and where few samples are anchors.
+"""
+EVEN = 0.01
+"""Anchors whose sums of kernel values differ by less than this factor are bounded together."""
 SMALLEST = 768
 """Below this number of samples, computing all pairs is faster than finding out which matter."""
 SAMPLED = 3
@@ -45,11 +49,13 @@ class Neighborhoods:
         self.kernel, self.condition = kernel, condition
         coordinates = kernel.coordinates(condition)
         assert coordinates is not None
+        self.line = coordinates.shape[1] == 1
         self.order = kd_order(coordinates, BLOCK)
         local = self.order[(self.order >= anchors.start) & (self.order < anchors.stop)]
         # Few anchors among many samples: fewer in a tile, so that they are close to each other.
-        size = max(SMALLEST_TILE, TILE * len(local) // len(self.order))
-        self.tiles = torch.split(local, min(TILE, size))
+        largest = LINE_TILE if self.line else TILE
+        size = max(SMALLEST_TILE, largest * len(local) // len(self.order))
+        self.tiles = torch.split(local, min(largest, size))
         """Sample numbers of anchors with similar conditions."""
         # The last block is filled up with its last sample.
         count = len(self.order)
@@ -87,7 +93,16 @@ class Neighborhoods:
             Sample numbers, (m,), and the bound for each anchor, float64 (a,).
         """
         anchors = self.condition.rows(tile)
-        bounds = self.kernel.upper_bound(Box(anchors, anchors), self.boxes)
+        box = Box(anchors, anchors)
+        lowest, highest = totals.aminmax()
+        if self.line and lowest > EVEN * highest:  # the nearest anchor of a tile is at its edge
+            values = anchors.values
+            box = Box(
+                Condition(values.amin(dim=0, keepdim=True), anchors.columns),
+                Condition(values.amax(dim=0, keepdim=True), anchors.columns),
+            )
+            totals = lowest[None]
+        bounds = self.kernel.upper_bound(box, self.boxes)
         assert bounds is not None
         bounds *= BLOCK
         relative = torch.where(bounds > 0, bounds / totals[:, None], 0.0)  # 0 / 0 is 0
@@ -96,7 +111,7 @@ class Neighborhoods:
         # In the order of the tree, blocks that are kept are next to each other.
         positions = self.positions[blocks[count:].sort().values].flatten()
         samples = self.order[positions[positions < len(self.order)]]
-        return samples, bounds[:, blocks[:count]].sum(dim=1)
+        return samples, bounds[:, blocks[:count]].sum(dim=1).expand(len(tile))
 
     def totals(self, tile: Tensor) -> Tensor:
         """Return the sum of the kernel values between each anchor of a tile and the others."""
