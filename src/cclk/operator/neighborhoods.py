@@ -20,7 +20,7 @@ from cclk.kernels.base import Box
 
 BLOCK = 32
 """Samples per block: fewer follow the neighborhoods more closely, more make larger products."""
-TILE, LINE_TILE, SMALLEST_TILE = 128, 256, 16
+TILE, LINE_TILE, SMALLEST_TILE = 128, 256, 64
 """Anchors per tile: where all samples are anchors, with several columns and with one, where
 neighborhoods overlap more; and where few samples are anchors.
 """
