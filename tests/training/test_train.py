@@ -300,7 +300,7 @@ def resume(folder: Path) -> None:
 def test_an_interrupted_run_ends_the_same(
     how: signal.Signals, queue: int, vectors: Path, tmp_path: Path
 ) -> None:
-    steps = 600 if queue else 1000
+    steps = 300 if queue else 500
     settings = small(vectors, steps=steps, log_every=7, checkpoint_every=10, queue=queue)
     whole = training.train(settings, tmp_path / "whole", quiet=True)
     folder = tmp_path / "cut"
@@ -310,7 +310,7 @@ def test_an_interrupted_run_ends_the_same(
         assert time.time() < deadline
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         time.sleep(0.01)
-    time.sleep(random.random())
+    time.sleep(random.random() / 2)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert not (folder / "encoder.safetensors").exists()
