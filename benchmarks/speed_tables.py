@@ -89,6 +89,12 @@ def step() -> str:
         " and backward passes of the network on tensors in memory. Differences of a few percent are"
         " noise."
     )
+    first = result["steps"][0]
+    shares = ", ".join(
+        f"{name} {milliseconds:.1f} ms"
+        for name, milliseconds in first["fair_parts_milliseconds"].items()
+    )
+    what += f" What the Fair-CCLK step of {first['encoder']} is made of: {shares}."
     return "\n".join(
         [
             *lines,

@@ -2,14 +2,21 @@
 
 A full step (load, augment, forward, loss, backward, update) as a ratio to the forward and backward
 pass of the same network on tensors in memory, and the step of Fair-CCLK as a ratio to that of
-InfoNCE. They alternate in every round; each ratio is between the best of several rounds.
+InfoNCE. They alternate in every round; each ratio is between the best of several rounds. The parts
+of the step of Fair-CCLK are medians over steps.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -19,6 +26,11 @@ from cclk.training.settings import load
 from cclk.training.trainer import Trainer
 
 BATCH = 256
+PARTS = {
+    "load": "loader.load", "views": "_view", "forward": "_forward", "loss": "method.loss.forward",
+    "backward": "fabric.backward", "update": "optimizer.step",
+}  # fmt: skip
+"""Part of a step -> the function of a trainer that computes it."""
 
 
 def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, object]:
@@ -53,7 +65,38 @@ def measure(encoder: str, options: str, rounds: int, burst: int) -> dict[str, ob
         "infonce_step_to_bare": round(best["infonce"] / best["bare"], 3),
         "fair_step_to_bare": round(best["fair"] / best["bare"], 3),
         "fair_step_to_infonce_step": round(best["fair"] / best["infonce"], 3),
+        "fair_parts_milliseconds": parts(fair, 4 * burst),
     }
+
+
+def parts(trainer: Trainer, steps: int) -> dict[str, float]:
+    """Return the median milliseconds of each part of a step, and of the rest of it."""
+    seconds: dict[str, list[float]] = {name: [0.0] * steps for name in (*PARTS, "step")}
+    current = 0
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            result = function(*args, **options)
+            seconds[name][current] += time.perf_counter() - start
+            return result
+
+        return run
+
+    with ExitStack() as patched:
+        for name, path in PARTS.items():
+            *owners, attribute = path.split(".")
+            owner: Any = trainer
+            for each in owners:
+                owner = getattr(owner, each)
+            function = timed(name, getattr(owner, attribute))
+            patched.enter_context(patch.object(owner, attribute, function))
+        step = timed("step", trainer.step)
+        for current in range(steps):
+            step(current)
+    medians = {name: 1e3 * statistics.median(each) for name, each in seconds.items()}
+    rest = medians["step"] - sum(medians[name] for name in PARTS)
+    return {name: round(medians[name], 2) for name in PARTS} | {"rest": round(rest, 2)}
 
 
 def main() -> None:
