@@ -5,13 +5,14 @@ is missing.
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_results import cell, result
 
-from cclk.experiments import CellResult, Claim, ExperimentResult
+from cclk.experiments import CellResult, Claim, ExperimentResult, RunResult
 from cclk.experiments.markdown import judge, markdown
 from cclk.experiments.measure import Measure, mean_and_deviation
 from cclk.experiments.plan import WeightsFigure
@@ -258,17 +259,35 @@ def test_a_claim_waits_for_its_runs() -> None:
     assert "- 20" not in markdown(fair_result("accuracy", ["3"], row="20"))
 
 
+def tuned(*accuracies: float) -> tuple[RunResult, ...]:
+    """One run for each choice."""
+    return tuple(
+        RunResult(
+            key=str(number), seed=0, split="validation", version="0.1", choice=number,
+            measures={"accuracy": accuracy}, train_seconds=1.0, measure_seconds=1.0,
+        )
+        for number, accuracy in enumerate(accuracies)
+    )  # fmt: skip
+
+
 def test_choices_are_told() -> None:
     choices = ({"lr": 3e-4, "temperature": 0.05}, {"lr": 0.001, "temperature": 0.2})
     text = markdown(
         result(
             cell("Fair", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices, selected=0),
-            cell(
-                "Clusters",
-                "ours",
-                {"accuracy": 0.5, "knn": 0.5},
-                choices=({"clusters": 5}, {"clusters": 1000}),
-                selected=1,
+            replace(
+                cell(
+                    "Clusters",
+                    "ours",
+                    {"accuracy": 0.5, "knn": 0.5},
+                    choices=({"clusters": 5}, {"clusters": 1000}),
+                    selected=1,
+                ),
+                tuning=tuned(0.5, 0.75),
+            ),
+            replace(
+                cell("Many", "ours", choices=[{"lr": lr} for lr in (1, 2, 3, 4)], selected=2),
+                tuning=tuned(0.7, 0.8, 0.9, 0.6),
             ),
             cell("Single", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices[:1], selected=0),
             cell("Open", "ours", choices=choices),
@@ -279,8 +298,9 @@ def test_choices_are_told() -> None:
     assert listed == [
         "Selected on the validation split:",
         "",
-        "- Fair, ours: lr 0.0003, temperature 0.05, of 2",
-        "- Clusters, ours: clusters 1000, of 2",
+        "- Fair, ours: lr 0.0003, temperature 0.05, not lr 0.001, temperature 0.2",
+        "- Clusters, ours: clusters 1000 (75.0 %), not clusters 5 (50.0 %)",
+        "- Many, ours: lr 3 (90.0 %), of 4",
     ]
     assert "Chosen" not in markdown(result(cell("Plain", "ours")))
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cclk.experiments.frontier_table import frontier_tables, summary
 from cclk.experiments.measure import (
+    IN_PERCENT,
     LOWER_IS_BETTER,
     TITLES,
     Measure,
@@ -172,15 +173,41 @@ def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> 
     return f"holds, within two standard errors: {size}" if within else f"holds, by {size}"
 
 
+_ALL_LISTED = 3
+"""Choices up to this number are all listed."""
+
+
 def _choices(result: ExperimentResult) -> list[str]:
-    """The settings that were selected on the validation split, and from how many."""
+    """The settings that were selected on the validation split, and from what."""
     selected = [
-        f"- {cell.row}, {cell.column}: {_settings(cell.choices[cell.selected])}, of"
-        f" {len(cell.choices)}"
+        f"- {cell.row}, {cell.column}: {_selection(cell)}"
         for cell in result.cells
         if len(cell.choices) > 1 and cell.selected is not None
     ]
     return ["Selected on the validation split:", "", *selected, ""] if selected else []
+
+
+def _selection(cell: CellResult) -> str:
+    """The selected choice of a cell, and, of few, the others; with their accuracies, unless they
+    were selected by leakage too.
+    """
+    assert cell.selected is not None
+    accuracies = {
+        run.choice: run.measures.get("accuracy")
+        for run in cell.tuning
+        if IN_PERCENT.issuperset(run.measures)
+    }
+
+    def told(number: int) -> str:
+        accuracy = accuracies.get(number)
+        reached = "" if accuracy is None else f" ({100 * accuracy:.1f} %)"
+        return _settings(cell.choices[number]) + reached
+
+    count = len(cell.choices)
+    if count > _ALL_LISTED:
+        return f"{told(cell.selected)}, of {count}"
+    others = (told(number) for number in range(count) if number != cell.selected)
+    return f"{told(cell.selected)}, not {', nor '.join(others)}"
 
 
 def _settings(choice: Overrides) -> str:
