@@ -1,8 +1,8 @@
-"""Cost of a bank of the whole dataset: `python -m benchmarks.bank [--json FILE]`.
+"""Cost of a bank of the full dataset: `python -m benchmarks.bank [--json FILE]`.
 
-A step of one's own loop (forward, Fair-CCLK, backward) with a full `MemoryBank`, relative to the
-same step without it: with LeNet-5, and the loss alone. Both alternate in every round; each ratio is
-between the best of several rounds.
+A step of a custom training loop (forward, Fair-CCLK, backward) with a full `MemoryBank`, relative
+to the same step without it: with LeNet-5, and the loss alone. Both alternate in every round; each
+ratio is between the best of several rounds.
 """
 
 from __future__ import annotations

@@ -90,11 +90,11 @@ def step() -> str:
         " noise."
     )
     first = result["steps"][0]
-    shares = ", ".join(
+    parts = ", ".join(
         f"{name} {milliseconds:.1f} ms"
         for name, milliseconds in first["fair_parts_milliseconds"].items()
     )
-    what += f" What the Fair-CCLK step of {first['encoder']} is made of: {shares}."
+    what += f" Parts of the Fair-CCLK step of {first['encoder']}, medians over steps: {parts}."
     return "\n".join(
         [
             *lines,
@@ -118,7 +118,7 @@ def manifest() -> str:
 
 
 def cost_model() -> str:
-    """The cost of a step of the loss on several processes, computed and in part measured."""
+    """The cost of a step of the loss on several processes, by the cost model."""
     heads = ("processes", "joined batch", "received", "computed", "stored")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for count, size in ((1, 256), (8, 2048), (64, 16384), (1024, 65536)):
@@ -158,9 +158,9 @@ def several_processes() -> str:
 
 
 def bank() -> str:
-    """The cost of a bank of the whole dataset."""
+    """The cost of a bank of the full dataset."""
     result = read_result("benchmark-bank")
-    heads = ("condition width", "samples from the bank", "LeNet-5 step", "loss alone")
+    heads = ("condition width", "samples from the bank", "forward, loss, backward", "loss alone")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in result["steps"]:
         lines.append(
@@ -168,8 +168,8 @@ def bank() -> str:
             f" {row['loss_ratio']:.1f} |"
         )
     text = (
-        f"Time with a full bank of {result['samples']:,} samples relative to the same step without"
-        f" it, batches of {result['batch_size']}."
+        f"Time with a full bank of {result['samples']:,} samples relative to the same without it:"
+        f" LeNet-5, batches of {result['batch_size']}, normal conditions, RBF."
     )
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
 
@@ -181,34 +181,38 @@ def chunks() -> str:
     return (
         f"A batch of {result['size']:,} in chunks of {result['chunk']} (ResNet-18, images of"
         f" {result['pixels']} pixels) takes {mib['chunks']:,.0f} MiB,"
-        f" {result['memory_ratio']:.2f} of a plain step with a batch of {result['chunk']};"
-        f" at once it takes {mib['whole']:,.0f} MiB. Gradients differ by"
-        f" {result['relative_difference']:.0e}. {_source(result)}"
+        f" {result['memory_ratio']:.2f} of a plain step with a batch of {result['chunk']}, which"
+        f" embeds both views at once; the full batch at once takes {mib['full']:,.0f} MiB. The"
+        f" relative difference of the gradients is {result['relative_difference']:.0e}."
+        f" {_source(result)}"
     )
 
 
 def tail() -> str:
     """Leakage among rare values of a condition, with batches, a queue and a bank."""
     result = read_result("benchmark-tail")
-    heads = ("", "digit, %", "R² in the tail", "R², all", "digit in the tail, %")
+    heads = ("", "digit, %", "digit in the tail, %", "brightness R²", "R² in the tail")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in result["rows"]:
         shown = (
-            _spread([run[name] for run in row["runs"]], percent)
+            _mean_and_std([run[name] for run in row["runs"]], percent)
             for name, percent in (
                 ("accuracy_all", True),
-                ("leakage_tail", False),
-                ("leakage_all", False),
                 ("accuracy_tail", True),
+                ("leakage_all", False),
+                ("leakage_tail", False),
             )
         )
         lines.append(f"| {row['row']} | {' | '.join(shown)} |")
     count = len(result["rows"][0]["runs"])
-    text = f"Mean ± standard deviation of {count} seeds, test split, worst probe of the panel."
+    text = (
+        f"Mean ± standard deviation of {count} seeds, test split, worst probe of the panel. A queue"
+        " and a bank have a momentum encoder, and their kernels are fitted among more samples."
+    )
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
 
 
-def _spread(values: list[float], percent: bool) -> str:
+def _mean_and_std(values: list[float], percent: bool) -> str:
     factor, digits = (100, 1) if percent else (1, 2)
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{factor * statistics.mean(values):.{digits}f} ± {factor * deviation:.{digits}f}"

@@ -94,9 +94,11 @@ def parts(trainer: Trainer, steps: int) -> dict[str, float]:
         step = timed("step", trainer.step)
         for current in range(steps):
             step(current)
-    medians = {name: 1e3 * statistics.median(each) for name, each in seconds.items()}
-    rest = medians["step"] - sum(medians[name] for name in PARTS)
-    return {name: round(medians[name], 2) for name in PARTS} | {"rest": round(rest, 2)}
+    total = seconds.pop("step")
+    seconds["rest"] = [
+        all_parts - sum(each) for all_parts, *each in zip(total, *seconds.values(), strict=True)
+    ]
+    return {name: round(1e3 * statistics.median(each), 2) for name, each in seconds.items()}
 
 
 def main() -> None:

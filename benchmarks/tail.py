@@ -13,7 +13,6 @@ import json
 import math
 import statistics
 import tempfile
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +36,13 @@ COMMON: dict[str, object] = {
     "augmentation": "digits", "holdout": HOLDOUT, "leakage_penalty": 0.0, "standardize": False,
     "log_every": 1175,
 }  # fmt: skip
+FAIR: dict[str, object] = {"method": "fair-cclk", "sampler": "uniform"}
 ROWS: dict[str, dict[str, object]] = {
     "InfoNCE": {"method": "infonce"},
-    "uniform batches": {"method": "fair-cclk", "sampler": "uniform"},
-    "batches of neighbors": {"method": "fair-cclk", "sampler": "local"},
-    "queue of 4,096": {"method": "fair-cclk", "sampler": "uniform", "queue": 4096, "ema": 0.9},
-    "bank": {"method": "fair-cclk", "sampler": "uniform", "queue": "all", "ema": 0.9},
+    "Fair-CCLK, uniform batches": FAIR,
+    "Fair-CCLK, batches of neighbors": {**FAIR, "sampler": "local"},
+    "Fair-CCLK, queue of 256": {**FAIR, "queue": 256, "ema": 0.9},
+    "Fair-CCLK, bank": {**FAIR, "queue": "all", "ema": 0.9},
 }
 COMMON_VALUES, TAIL_SHARE, DARKEST = 0.1, 0.1, 40.0
 
@@ -51,8 +51,8 @@ def brightness(count: int, seed: int, stream: str) -> torch.Tensor:
     """Return values in 0 to 1: a share of `TAIL_SHARE` above `COMMON_VALUES`, exponential."""
     random = generator(seed, "tail", stream)
     near = COMMON_VALUES * random.random(count)
-    far = COMMON_VALUES + random.exponential(0.25, count)
-    tail = (random.random(count) < TAIL_SHARE) & (far <= 1)
+    far = np.minimum(COMMON_VALUES + random.exponential(0.25, count), 1.0)
+    tail = random.random(count) < TAIL_SHARE
     return torch.from_numpy(tail * far + ~tail * near).float()
 
 
@@ -93,7 +93,7 @@ def measured(row: str, seed: int) -> dict[str, float]:
     result = {}
     for name, lowest in (("all", 0.0), ("tail", COMMON_VALUES)):
         kept = [
-            Samples(*(values[each.condition[:, 0] >= lowest] for values in astuple(each)))
+            each.subset(np.flatnonzero(np.asarray(each.condition)[:, 0] >= lowest))
             for each in splits
         ]
         scores = evaluate(kept[0], kept[1], kept[2], dataset.columns, seed, bootstrap=1)
@@ -117,7 +117,9 @@ def main() -> None:
         means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
         rows.append({"row": row, "settings": ROWS[row], "runs": runs})
         print(row, json.dumps({name: round(value, 3) for name, value in means.items()}), flush=True)
-    write_result(arguments.json, "tail", {"common": COMMON, "rows": rows})
+    write_result(
+        arguments.json, "tail", {"common": COMMON | {"dataset": "graymnist"}, "rows": rows}
+    )
 
 
 if __name__ == "__main__":

@@ -79,6 +79,12 @@ def test_of_equal_conditions_others_in_each_batch() -> None:
     assert torch.equal(first, memory.nearest(torch.tensor([1]))), "the same for the same batch"
 
 
+def test_equal_anchors_share_few_neighbors() -> None:
+    memory = bank(torch.zeros(4000).double(), neighbors=16)
+    fill(memory)
+    assert len(memory.nearest(torch.arange(64))) > 600
+
+
 def test_a_loss_takes_it_and_its_state_is_saved() -> None:
     z = torch.rand(400)
     memory = bank(z, kernel=kernels.RBF().fit(z, batch_size=400))

@@ -40,6 +40,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(neighborhoods, "SMALLEST", 64)
     monkeypatch.setattr(neighborhoods, "BLOCK", 8)
     monkeypatch.setattr(neighborhoods, "TILE", 16)
+    monkeypatch.setattr(neighborhoods, "LINE_TILE", 16)
     monkeypatch.setattr(neighborhoods, "SMALLEST_TILE", 4)
     monkeypatch.setattr(neighborhoods, "MOST_SCORED", 1.0)
     with warnings.catch_warnings():

@@ -95,3 +95,20 @@ def test_few_pairs_matter_to_a_narrow_kernel() -> None:
     assert found is not None
     assert told == "7.8% of the pairs are computed: the others do not matter"
     assert neighborhoods.LINE_TILE * len(found.tiles) == 4096
+
+
+@pytest.mark.parametrize("outlier", [0.5, 1e3])
+def test_what_is_dropped_on_a_line_is_bounded_for_every_anchor(outlier: float) -> None:
+    """With one bound for the tile, and with one for each anchor where an outlier has no
+    neighbors.
+    """
+    values = torch.rand(600, generator=torch.Generator().manual_seed(0)).double()
+    values[0] = outlier
+    table, kernel = as_condition(values), kernels.RBF(length_scale=0.005)
+    lines = neighborhoods.Neighborhoods(kernel, table, range(600))
+    for tile in lines.tiles:
+        kept, dropped = lines.near(tile, 1e-9)
+        exact = kernel.evaluate(table.rows(tile), table)
+        exact[:, kept] = 0.0
+        assert dropped.shape == tile.shape
+        assert (exact.sum(dim=1) <= dropped * (1 + 1e-12)).all()

@@ -145,6 +145,15 @@ def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
     )
 
 
+def test_kernel_averages_leave_the_callers_matrix_alone() -> None:
+    matrix = kernels.RBF(length_scale=1.0)(torch.arange(4).double())
+    before = matrix.clone()
+    conditional_weights(kernels.Precomputed(), matrix, weights="nw")
+    x, y = torch.randn(2, 4, 3, dtype=torch.float64)
+    cclk.FairCCLK(kernels.Precomputed(), weights="nw", symmetric=True)(x, y, matrix)
+    assert torch.equal(matrix, before)
+
+
 def test_an_unfitted_kernel_is_fitted() -> None:
     kernel = kernels.RBF()
     with pytest.warns(cclk.CclkWarning, match="was not fitted"):

@@ -1,5 +1,5 @@
 """Fashion-MNIST: 60,000 training and 10,000 test images of ten garments, gray, padded from 28 x 28
-to 32 x 32.
+to 32 x 32, or smaller.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class MemoryBank(nn.Module):
         self.kernel, self.points = kernel, points
         self.blocks = Neighborhoods(kernel, self.condition, range(0))
         inside = points[self.blocks.order[self.blocks.positions.clamp_max(len(points) - 1)]]
-        # In float32: which blocks are searched is a choice, not a result.
+        # float32 is enough to rank blocks.
         self.low, self.high = inside.amin(dim=1).float(), inside.amax(dim=1).float()
         self.register_buffer("keys", torch.zeros(len(points), width))
         self.register_buffer("filled", torch.zeros(len(points), dtype=torch.bool))
@@ -128,8 +128,10 @@ class MemoryBank(nn.Module):
         random = torch.Generator().manual_seed(int(rows.sum()))
         # Kernel values of far samples are 0; their distances still tell which is the nearest.
         anchors = self.points[rows]
-        gaps = (JITTER * torch.rand(len(self.low), generator=random)).to(self.low)
-        gaps = gaps.repeat(len(rows), 1)
+        # Each anchor has its own jitter: the same numbers, from a random start.
+        noise = JITTER * torch.rand(len(self.low), generator=random)
+        starts = torch.randint(len(noise), (len(rows),), generator=random)
+        gaps = torch.cat([noise, noise]).unfold(0, len(noise), 1)[starts].to(self.low)
         for low, high, values in zip(self.low.T, self.high.T, anchors.float().T, strict=True):
             gaps += torch.maximum(low - values[:, None], values[:, None] - high).relu_().square_()
         searched = gaps.topk(min(SEARCHED, gaps.shape[1]), dim=1, largest=False).indices

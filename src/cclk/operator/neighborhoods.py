@@ -2,9 +2,9 @@
 the samples whose kernel value is not negligible.
 
 Samples are ordered so that neighbors in the condition are close to each other (a k-d tree), and cut
-into blocks. A kernel bounds its values between an anchor and a box of conditions; for each tile of
-anchors, blocks are dropped from the smallest bound upwards, as long as the sum of all dropped
-values is a negligible share of what is kept.
+into blocks. A kernel bounds its values between two boxes of conditions, of an anchor or a tile and
+of a block; for each tile, blocks are dropped from the smallest bound upwards, as long as the sum of
+all dropped values is a negligible share of what is kept.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from cclk.kernels.base import Box
 
 BLOCK = 32
 """Samples per block: fewer follow the neighborhoods more closely, more make larger products."""
-TILE, LINE_TILE, SMALLEST_TILE = 128, 256, 64
-"""Anchors per tile: where all samples are anchors, with several columns and with one, where
-neighborhoods overlap more; and where few samples are anchors.
-"""
+TILE = 128
+"""Anchors per tile, if all samples are anchors."""
+LINE_TILE = 256
+"""Anchors per tile in one dimension, where their neighborhoods overlap more."""
+SMALLEST_TILE = 64
+"""Anchors per tile, if few samples are anchors."""
 EVEN = 0.01
-"""Anchors whose sums of kernel values differ by less than this factor are bounded together."""
+"""Anchors of a tile share one bound if the smallest of their sums of kernel values exceeds this
+share of the largest.
+"""
 SMALLEST = 768
 """Below this number of samples, computing all pairs is faster than finding out which matter."""
 SAMPLED = 3
@@ -95,7 +99,7 @@ class Neighborhoods:
         anchors = self.condition.rows(tile)
         box = Box(anchors, anchors)
         lowest, highest = totals.aminmax()
-        if self.line and lowest > EVEN * highest:  # the nearest anchor of a tile is at its edge
+        if self.line and lowest > EVEN * highest:  # one box around all anchors
             values = anchors.values
             box = Box(
                 Condition(values.amin(dim=0, keepdim=True), anchors.columns),

@@ -125,7 +125,7 @@ class KernelAverage(LocalRows):
     def __call__(self, start: int, stop: int) -> Tensor:
         with torch.no_grad():
             anchors = self.condition.rows(slice(start, stop))
-            tile = self.kernel.evaluate(anchors, self.condition).relu_()
+            tile = self.kernel.evaluate(anchors, self.condition).relu()  # may be the caller's
             tile[:, start:stop].fill_diagonal_(0)
             total = tile.sum(dim=1, keepdim=True)
             return tile.div_(total.where(total > 0, 1.0)).to(self.dtype)

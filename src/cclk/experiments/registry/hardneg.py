@@ -14,11 +14,11 @@ RELEASE_KERNEL: Overrides = {
 """The authors' release: temp_z 500."""
 FITTED: Overrides = {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}
 """A kernel that is fitted to the embeddings of each batch."""
-WIDE: Overrides = {**FITTED, "neighbors": 100.0}
-MIXED: Overrides = {**WIDE, "uniform_share": 0.5}
-"""The best of six variants of HardNeg-CCLK in `hardneg-recipe`."""
+HUNDRED: Overrides = {**FITTED, "neighbors": 100.0}
+MIXED: Overrides = {**HUNDRED, "uniform_share": 0.5}
+"""The best of six variants of HardNeg-CCLK in `hardneg-recipe`, by one seed."""
 SOFT: Overrides = {"method": "hardneg-infonce", "beta": 0.5, "tau_plus": 0.0}
-"""The best of six variants of HardNeg-InfoNCE in `hardneg-recipe`."""
+"""The best of six variants of HardNeg-InfoNCE in `hardneg-recipe`, by one seed."""
 COLUMN = "CIFAR-10"
 CPU_ROWS: dict[str, tuple[Overrides, tuple[Overrides, ...]]] = {
     "InfoNCE": ({"method": "infonce"}, TEMPERATURES[:2]),

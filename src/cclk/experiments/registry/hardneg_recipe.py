@@ -7,7 +7,7 @@ row is that of `weaksup`.
 from __future__ import annotations
 
 from cclk.experiments.plan import Cell, Experiment, Overrides, Plan, Size
-from cclk.experiments.registry.hardneg import COLUMN, FITTED, MIXED, RELEASE_KERNEL, SOFT, WIDE
+from cclk.experiments.registry.hardneg import COLUMN, FITTED, HUNDRED, MIXED, RELEASE_KERNEL, SOFT
 from cclk.experiments.registry.recipes import CIFAR_SHORT, DIGITS_SMOKE
 from cclk.experiments.registry.weaksup import ORACLE, ORACLE_ROW
 
@@ -24,9 +24,9 @@ VARIANTS: dict[str, Overrides] = {
     "HardNeg-InfoNCE, beta 0.5, tau_plus 0": SOFT,
     "release's kernel": RELEASE_KERNEL,
     "fitted, 12 neighbors": {**FITTED, "neighbors": 12.0},
-    "fitted, 100 neighbors": WIDE,
+    "fitted, 100 neighbors": HUNDRED,
     "100 neighbors, half uniform": MIXED,
-    "100 neighbors, tau_plus 0.1": {**WIDE, "tau_plus": 0.1},
+    "100 neighbors, tau_plus 0.1": {**HUNDRED, "tau_plus": 0.1},
     "100 neighbors, half uniform, tau_plus 0.1": {**MIXED, "tau_plus": 0.1},
 }  # fmt: skip
 
@@ -39,7 +39,7 @@ def plan(size: Size) -> Plan:
         tuple(Cell(row, COLUMN, {**CIFAR_SHORT, **change}) for row, change in VARIANTS.items()),
         seeds=1,
         split="validation",
-        note="one setting changed at a time, 400 steps; kernels fitted to each batch",
+        note="400 steps; kernels fitted to each batch",
     )
 
 

@@ -91,10 +91,10 @@ CIFAR: Overrides = {
 }  # fmt: skip
 """A ResNet-9 of 0.3 M parameters on crops of 16 pixels: six minutes on one core. Its rate
 was selected with InfoNCE."""
-SMALL: Overrides = {"pixels": 16}
-"""Options of Fashion-MNIST."""
+FASHION_16: Overrides = {"pixels": 16}
+"""Options of Fashion-MNIST: images of 16 pixels."""
 FASHION_RESNET: Overrides = {
-    **CIFAR, "dataset": "fashion-mnist", "dataset_options": SMALL, "steps": 600,
+    **CIFAR, "dataset": "fashion-mnist", "dataset_options": FASHION_16, "steps": 600,
 }  # fmt: skip
 """The same network on images of 16 pixels: four minutes on one core."""
 CIFAR_SHORT: Overrides = {**CIFAR, "steps": 400}

@@ -9,10 +9,10 @@ from cclk.experiments.registry.recipes import (
     CIFAR,
     CUB,
     DIGITS_SMOKE,
+    FASHION_16,
     FASHION_RESNET,
     IMAGENET_CLIP,
     SEGMENTS,
-    SMALL,
     ZAPPOS,
 )
 
@@ -96,7 +96,7 @@ def cells(
     Args:
         column: The bed.
         bed: Its settings.
-        condition: Options of its dataset, by which its condition is not the label.
+        condition: Options of its dataset, which replace the label as condition.
         choices: Row -> what to select from; other rows are left out, except the oracle.
     """
     conditioned = {**bed, "dataset_options": condition}
@@ -142,7 +142,7 @@ def plan(size: Size) -> Plan:
         return Plan(digits, seeds=1, common=DIGITS_SMOKE)
     return Plan(
         (
-            *cells(COLUMN_FASHION, FASHION_RESNET, {**SMALL, **ATTRIBUTES}, FASHION_CHOICES),
+            *cells(COLUMN_FASHION, FASHION_RESNET, {**FASHION_16, **ATTRIBUTES}, FASHION_CHOICES),
             *cells(COLUMN_CIFAR, CIFAR, MOBILENET, CIFAR_CHOICES),
         ),
         seeds=3,
