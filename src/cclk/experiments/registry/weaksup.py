@@ -18,7 +18,7 @@ from cclk.experiments.registry.recipes import (
 
 Choices = tuple[Overrides, ...]
 INFONCE, CLUSTERS, CCLK = "InfoNCE", "WeaklySup-InfoNCE", "WeaklySup-CCLK"
-PAPER_ROW, SUPCON, Y_AWARE = "WeaklySup-CCLK, inner", "SupCon on clusters", "y-Aware"
+SUPCON, Y_AWARE = "SupCon on clusters", "y-Aware"
 ORACLE_ROW = "oracle: the label as condition"
 COLUMN_FASHION, COLUMN_CIFAR = "Fashion-MNIST, noisy attributes", "CIFAR-10, MobileNetV2 features"
 INNER: Overrides = {
@@ -31,8 +31,10 @@ METHODS: dict[str, Overrides] = {
     CCLK: INNER,
 }
 """The rows of the paper."""
-FITTED: Overrides = {"method": "weaksup-cclk", "kernel": "rbf", "weights": "nw"}
-OUTER: Overrides = {**FITTED, "positives": "outer", "own_share": 0.1}
+OUTER: Overrides = {
+    "method": "weaksup-cclk", "kernel": "rbf", "weights": "nw", "positives": "outer",
+    "own_share": 0.1,
+}  # fmt: skip
 ORACLE: Overrides = {
     "method": "weaksup-cclk", "kernel": "delta", "weights": "loo", "positives": "outer",
 }  # fmt: skip
@@ -58,7 +60,6 @@ FASHION_CHOICES: dict[str, Choices] = {
     INFONCE: TEMPERATURES[:2],
     CLUSTERS: clusters(10, 50),
     CCLK: GROUPS,
-    PAPER_ROW: neighbors(12.0, 50.0),
     SUPCON: clusters(10, 50),
     Y_AWARE: neighbors(12.0, 50.0),
 }
@@ -104,7 +105,6 @@ def cells(
         INFONCE: {**bed, "method": "infonce"},
         CLUSTERS: {**conditioned, "method": "weaksup-infonce"},
         CCLK: {**conditioned, **OUTER},
-        PAPER_ROW: {**conditioned, **FITTED, "positives": "inner", "sampler": "uniform"},
         SUPCON: {**conditioned, "method": "weaksup-infonce", "sampler": "uniform"},
         Y_AWARE: {
             **conditioned,
