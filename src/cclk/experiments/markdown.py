@@ -198,16 +198,16 @@ def _selection(cell: CellResult) -> str:
         if IN_PERCENT.issuperset(run.measures)
     }
 
-    def told(number: int) -> str:
+    def shown(number: int) -> str:
         accuracy = accuracies.get(number)
         reached = "" if accuracy is None else f" ({100 * accuracy:.1f} %)"
         return _settings(cell.choices[number]) + reached
 
     count = len(cell.choices)
     if count > _ALL_LISTED:
-        return f"{told(cell.selected)}, of {count}"
-    others = (told(number) for number in range(count) if number != cell.selected)
-    return f"{told(cell.selected)}, not {', nor '.join(others)}"
+        return f"{shown(cell.selected)}, of {count}"
+    others = (shown(number) for number in range(count) if number != cell.selected)
+    return f"{shown(cell.selected)}, not {', nor '.join(others)}"
 
 
 def _settings(choice: Overrides) -> str:

@@ -25,7 +25,7 @@ def plan(size: Size) -> Plan:
     if size == "cpu":
         bed = CIFAR_SHORT
         steps = f"{CIFAR_SHORT['steps']} steps instead of {CIFAR['steps']:,}"
-        full = replace(full, seeds=2, note=f"the bed of `hardneg` for {steps}; two seeds")
+        full = replace(full, seeds=2, note=f"the bed of `hardneg` for {steps}")
     cells = [
         Cell(
             kernel,
