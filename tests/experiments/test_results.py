@@ -74,13 +74,6 @@ def test_a_finished_experiment_runs_nothing_and_keeps_its_file(
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_committed_page_is_what_the_results_say(tmp_path: Path) -> None:
-    page = tmp_path / "results.md"
-    shutil.copy(ROOT / "docs" / "results.md", page)
-    assert main(["results", str(RESULTS), "--out", str(page), "--quiet"]) == 0
-    assert page.read_bytes() == (ROOT / "docs" / "results.md").read_bytes()
-
-
 def test_runs_measured_by_several_experiments_have_all_their_measures(tmp_path: Path) -> None:
     common = {
         "key": "k",
