@@ -310,7 +310,7 @@ def test_an_interrupted_run_ends_the_same(
         assert time.time() < deadline
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         time.sleep(0.01)
-    time.sleep(random.random() / 2)
+    time.sleep(random.random() / 4)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert not (folder / "encoder.safetensors").exists()
