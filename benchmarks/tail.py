@@ -48,7 +48,7 @@ COMMON_VALUES, TAIL_SHARE, DARKEST = 0.1, 0.1, 40.0
 
 
 def brightness(count: int, seed: int, stream: str) -> torch.Tensor:
-    """Return values in 0 to 1: a share of `TAIL_SHARE` above `COMMON_VALUES`, exponential up to 1."""
+    """Return values in 0 to 1: a share of `TAIL_SHARE` above `COMMON_VALUES`, cut at 1."""
     random = generator(seed, "tail", stream)
     near = COMMON_VALUES * random.random(count)
     far = np.minimum(COMMON_VALUES + random.exponential(0.25, count), 1.0)
