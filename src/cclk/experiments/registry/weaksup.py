@@ -9,7 +9,6 @@ from cclk.experiments.registry.recipes import (
     CIFAR,
     CUB,
     DIGITS_SMOKE,
-    FASHION_16,
     FASHION_RESNET,
     IMAGENET_CLIP,
     SEGMENTS,
@@ -20,7 +19,9 @@ Choices = tuple[Overrides, ...]
 INFONCE, CLUSTERS, CCLK = "InfoNCE", "WeaklySup-InfoNCE", "WeaklySup-CCLK"
 SUPCON, Y_AWARE = "SupCon on clusters", "y-Aware"
 ORACLE_ROW = "oracle: the label as condition"
-COLUMN_FASHION, COLUMN_CIFAR = "Fashion-MNIST, noisy attributes", "CIFAR-10, MobileNetV2 features"
+COLUMN_FASHION = "Fashion-MNIST, noisy attributes"
+COLUMN_FASHION_FEATURES = "Fashion-MNIST, MobileNetV2 features"
+COLUMN_CIFAR = "CIFAR-10, MobileNetV2 features"
 INNER: Overrides = {
     "method": "weaksup-cclk", "positives": "inner", "weights": "loo", "sampler": "uniform",
 }  # fmt: skip
@@ -40,6 +41,7 @@ ORACLE: Overrides = {
 }  # fmt: skip
 ATTRIBUTES: Overrides = {"attributes": 24, "noise": 0.2}
 MOBILENET: Overrides = {"features": "features/cifar10-mobilenetv2.npz"}
+MOBILENET_FASHION: Overrides = {"features": "features/fashion-mnist-mobilenetv2.npz"}
 COSINE: Choices = ({"kernel": "cosine"},)
 TEMPERATURES: Choices = tuple({"temperature": temperature} for temperature in (0.1, 0.2, 0.5))
 
@@ -67,6 +69,11 @@ CIFAR_CHOICES: dict[str, Choices] = {
     INFONCE: TEMPERATURES[:2],
     CLUSTERS: ({"clusters": 60}, {"clusters": 200, "group": 16}),
     CCLK: tuple({"neighbors": 12.0, **group} for group in GROUPS),
+}
+FASHION_FEATURES_CHOICES: dict[str, Choices] = {
+    **CIFAR_CHOICES,
+    SUPCON: clusters(60, 200),
+    Y_AWARE: FASHION_CHOICES[Y_AWARE],
 }
 
 
@@ -97,10 +104,12 @@ def cells(
     Args:
         column: The bed.
         bed: Its settings.
-        condition: Options of its dataset, which replace the label as condition.
+        condition: Further options of its dataset, which replace the label as condition.
         choices: Row -> what to select from; other rows are left out, except the oracle.
     """
-    conditioned = {**bed, "dataset_options": condition}
+    options = bed.get("dataset_options", {})
+    assert isinstance(options, Mapping)
+    conditioned = {**bed, "dataset_options": {**options, **condition}}
     rows: dict[str, Overrides] = {
         INFONCE: {**bed, "method": "infonce"},
         CLUSTERS: {**conditioned, "method": "weaksup-infonce"},
@@ -142,14 +151,21 @@ def plan(size: Size) -> Plan:
         return Plan(digits, seeds=1, common=DIGITS_SMOKE)
     return Plan(
         (
-            *cells(COLUMN_FASHION, FASHION_RESNET, {**FASHION_16, **ATTRIBUTES}, FASHION_CHOICES),
+            *cells(COLUMN_FASHION, FASHION_RESNET, ATTRIBUTES, FASHION_CHOICES),
+            *cells(
+                COLUMN_FASHION_FEATURES,
+                FASHION_RESNET,
+                MOBILENET_FASHION,
+                FASHION_FEATURES_CHOICES,
+            ),
             *cells(COLUMN_CIFAR, CIFAR, MOBILENET, CIFAR_CHOICES),
         ),
         seeds=3,
         train_on_holdout=False,
         note=(
-            "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 with"
-            " features of a MobileNetV2 trained on ImageNet for ImageNet-100 with CLIP; a ResNet-9"
+            "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 and"
+            " Fashion-MNIST with features of a MobileNetV2 trained on ImageNet for ImageNet-100"
+            " with CLIP; a ResNet-9"
             f" for {FASHION_RESNET['steps']:,} and {CIFAR['steps']:,} steps instead of ResNet-50"
             " for weeks"
         ),
