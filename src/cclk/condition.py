@@ -61,13 +61,17 @@ class Condition:
 
     def rows(self, rows: Tensor | slice) -> Condition:
         """Return a subset of the rows as float64."""
+        if isinstance(rows, Tensor) and rows.dtype == torch.int64:
+            values = self.values.index_select(0, rows)  # several times faster than []
+        else:
+            values = self.values[rows]
         if self.index is not None:
             index = self.index[rows]
         elif isinstance(rows, Tensor) and rows.dtype != torch.bool:
             index = rows
         else:
             index = torch.arange(len(self), device=self.values.device)[rows]
-        return Condition(self.values[rows].double(), self.columns, self.dtype, index)
+        return Condition(values.double(), self.columns, self.dtype, index)
 
     def to(self, device: torch.device | None) -> Condition:
         """Return the table as float64 on a device."""

@@ -54,6 +54,17 @@ def test_diagonal(name: str, outcomes: torch.Tensor) -> None:
     )
 
 
+def test_pairs_of_rows(name: str, outcomes: torch.Tensor) -> None:
+    kernel, table = oracles.KERNELS[name][0](), as_condition(outcomes)
+    flipped = table.rows(torch.arange(len(table) - 1, -1, -1))
+    torch.testing.assert_close(
+        kernel.pairs(table, flipped),
+        kernel.evaluate(table, flipped).diagonal(),
+        rtol=1e-12,
+        atol=1e-12,
+    )
+
+
 def test_feature_map(name: str, outcomes: torch.Tensor) -> None:
     kernel, table = oracles.KERNELS[name][0](), as_condition(outcomes)
     count = kernel.feature_count(table)

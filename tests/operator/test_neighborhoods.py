@@ -56,10 +56,15 @@ def test_what_is_dropped_is_within_its_bound(
     table = as_condition(drawn(400, width, seed))
     found = Neighborhoods(kernel, table, range(50, 350))
     assert torch.equal(torch.cat(found.tiles).sort().values, torch.arange(50, 350))
-    for tile in found.tiles:
-        totals = found.totals(tile)
-        samples, dropped = found.candidates(tile, totals, share)
+    all_totals = found.totals.split(found.tile_size)
+    for tile, totals, samples, dropped in zip(
+        found.tiles, all_totals, *found.candidates(share), strict=True
+    ):
         assert set(tile.tolist()) <= set(samples.tolist()), "an anchor is its own neighbor"
+        assert len(set(samples.tolist())) == len(samples)
+        values = kernel.evaluate(table.rows(tile), table)
+        values[torch.arange(len(tile)), tile] = 0.0
+        assert (totals <= values.sum(dim=1) * (1 + 1e-9) + 1e-300).all(), "a lower bound"
         others = torch.ones(400, dtype=torch.bool)
         others[samples] = False
         if not others.any():
@@ -75,6 +80,7 @@ def test_what_is_dropped_is_within_its_bound(
         (kernels.RBF(length_scale=1e-4), drawn(100, 1, 0), "fewer than 768 samples"),
         (kernels.Cosine(), drawn(2000, 3, 0), "the kernel has no bounds"),
         (kernels.RBF(length_scale=1.0) + 1, drawn(2000, 1, 0), "100% of them matter"),
+        (kernels.RBF(length_scale=1e-4), drawn(800, 3, 0), "too many for this batch"),
         (kernels.RBF(length_scale=1e-4), drawn(2000, 9, 0), "more than 8 columns"),
         (kernels.RBF(length_scale=1.0) * kernels.Cosine(), drawn(2000, 3, 0), "no bounds"),
     ],
@@ -93,21 +99,22 @@ def test_few_pairs_matter_to_a_narrow_kernel() -> None:
     table = as_condition(torch.linspace(0, 1, 4096).double())
     found, told = find(kernels.RBF(length_scale=3 / 4096), table, range(4096), 1e-12)
     assert found is not None
-    assert told == "7.8% of the pairs are computed: the others do not matter"
+    assert told == "7.7% of the pairs are computed: the others do not matter"
     assert neighborhoods.LINE_TILE * len(found.tiles) == 4096
 
 
 @pytest.mark.parametrize("outlier", [0.5, 1e3])
-def test_what_is_dropped_on_a_line_is_bounded_for_every_anchor(outlier: float) -> None:
-    """With one bound for the tile, and with one for each anchor where an outlier has no
-    neighbors.
-    """
+@pytest.mark.parametrize("bounds", [2**19, 2**10])
+def test_what_is_dropped_on_a_line_is_bounded_for_every_anchor(
+    outlier: float, bounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one bound for each anchor, and with one for several of them."""
+    monkeypatch.setattr(neighborhoods, "BOUNDS", bounds)
     values = torch.rand(600, generator=torch.Generator().manual_seed(0)).double()
     values[0] = outlier
     table, kernel = as_condition(values), kernels.RBF(length_scale=0.005)
     lines = neighborhoods.Neighborhoods(kernel, table, range(600))
-    for tile in lines.tiles:
-        kept, dropped = lines.near(tile, 1e-9)
+    for tile, kept, dropped in zip(lines.tiles, *lines.candidates(1e-9), strict=True):
         assert len(kept) < 400, "blocks are dropped"
         exact = kernel.evaluate(table.rows(tile), table)
         exact[:, kept] = 0.0

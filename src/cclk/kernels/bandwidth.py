@@ -13,6 +13,7 @@ defines what counts as one column.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
@@ -75,8 +76,14 @@ def divisor(scale: Scale, condition: Condition, columns: Columns | None) -> Tens
             f"length_scale has {len(scale)} numbers, but the kernel is on {len(widths)} columns:"
             " pass one number for each"
         )
-    each = torch.tensor(scale, dtype=torch.float64, device=condition.values.device)
-    return each.repeat_interleave(torch.tensor(widths, device=each.device))
+    return _row(scale, tuple(widths), condition.values.device)
+
+
+@lru_cache(maxsize=64)
+def _row(scale: tuple[float, ...], widths: tuple[int, ...], device: torch.device) -> Tensor:
+    """Each number as many times as its column is wide."""
+    each = torch.tensor(scale, dtype=torch.float64, device=device)
+    return each.repeat_interleave(torch.tensor(widths, device=device))
 
 
 @eager

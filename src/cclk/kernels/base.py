@@ -57,8 +57,12 @@ class Kernel(ABC):
 
     def diagonal(self, a: Condition) -> Tensor:
         """Return k(a_i, a_i) of every row, float64 (len(a),)."""
-        blocks = [a.rows(slice(start, start + 256)) for start in range(0, len(a), 256)]
-        return torch.cat([self.evaluate(block, block).diagonal() for block in blocks])
+        return self.pairs(a, a)
+
+    def pairs(self, a: Condition, b: Condition) -> Tensor:
+        """Return k(a_i, b_i) of every row, float64 (len(a),)."""
+        parts = [slice(start, start + 256) for start in range(0, len(a), 256)]
+        return torch.cat([self.evaluate(a.rows(p), b.rows(p)).diagonal() for p in parts])
 
     def feature_count(self, a: Condition) -> int | None:
         """Return the number of explicit features on this condition; None without a finite map."""
@@ -275,8 +279,8 @@ class Constant(Kernel):
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         return torch.full((len(a), len(b)), self.value, dtype=torch.float64, device=a.values.device)
 
-    def diagonal(self, a: Condition) -> Tensor:
-        return self.evaluate(a, a.rows(slice(0, 1)))[:, 0]
+    def pairs(self, a: Condition, b: Condition) -> Tensor:
+        return self.evaluate(a, b.rows(slice(0, 1)))[:, 0]
 
     def feature_count(self, a: Condition) -> int:
         return 1
@@ -318,6 +322,10 @@ class Pair(Kernel):
     def diagonal(self, a: Condition) -> Tensor:
         diagonal: Tensor = self.combine(self.left.diagonal(a), self.right.diagonal(a))
         return diagonal
+
+    def pairs(self, a: Condition, b: Condition) -> Tensor:
+        values: Tensor = self.combine(self.left.pairs(a, b), self.right.pairs(a, b))
+        return values
 
     def feature_count(self, a: Condition) -> int | None:
         left, right = self.left.feature_count(a), self.right.feature_count(a)

@@ -40,6 +40,9 @@ class Delta(Leaf):
     def diagonal(self, a: Condition) -> Tensor:
         return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
 
+    def pairs(self, a: Condition, b: Condition) -> Tensor:
+        return (a.select(self.columns) == b.select(self.columns)).all(dim=1).double()
+
     def coordinates(self, a: Condition) -> Tensor:
         return self.apart * self.groups(a)[:, None].double()
 

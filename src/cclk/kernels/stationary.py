@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
@@ -14,11 +15,23 @@ from cclk.errors import CclkError
 from cclk.kernels.bandwidth import HasLengthScale, Scale, distances, divisor
 from cclk.kernels.base import Box, Leaf
 
+_LARGEST_PRODUCT = 1e4
+"""Squares of distances are expanded into products up to this half of a squared length: about 1e-12
+of a kernel value is lost.
+"""
+
+_CENTERED_ON = 16
+"""Rows, at least, whose median is the center: enough to ignore an outlier."""
+
 
 class Stationary(Leaf, HasLengthScale):
     """A kernel of |a - b| / length_scale."""
 
     local = True
+
+    @abstractmethod
+    def of_squares(self, squares: Tensor) -> Tensor:
+        """Return the kernel of squared distances in length scales, which are overwritten."""
 
     def __init__(
         self,
@@ -52,17 +65,21 @@ class Stationary(Leaf, HasLengthScale):
         left, right = a.select(self.columns), b.select(self.columns)
         scale = divisor(self.length_scale_, a, self.columns)
         # Otherwise rounding after the division loses the differences of large values (time stamps).
-        center = right.median(dim=0).values
+        center = right[:: max(1, len(right) // _CENTERED_ON)].median(dim=0).values
         return (left - center) / scale, (right - center) / scale
 
     def diagonal(self, a: Condition) -> Tensor:
         return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
 
+    def pairs(self, a: Condition, b: Condition) -> Tensor:
+        left, right = self.scaled(a, b)
+        return self.of_squares((left - right).square_().sum(dim=1))
+
     def coordinates(self, a: Condition) -> Tensor:
         return self.scaled(a, a)[0]
 
-    def gaps(self, a: Box, b: Box) -> Tensor:
-        """Return the smallest distance between box i of a and box j of b, in length scales."""
+    def upper_bound(self, a: Box, b: Box) -> Tensor:
+        """The kernel of the smallest distance between box i of a and box j of b."""
         assert self.length_scale_ is not None
         scale = divisor(self.length_scale_, a.low, self.columns)
         low_a, high_a, low_b, high_b = (
@@ -72,8 +89,9 @@ class Stationary(Leaf, HasLengthScale):
         for column in range(low_a.shape[1]):
             above = low_b[:, column] - high_a[:, column, None]
             below = low_a[:, column, None] - high_b[:, column]
-            squares += torch.maximum(above, below).clamp_min_(0).square_()
-        return squares.sqrt_()
+            gap = torch.maximum(above, below).clamp_min_(0)
+            squares.addcmul_(gap, gap)
+        return self.of_squares(squares)
 
     def settings(self) -> dict[str, object]:
         if not isinstance(self.length_scale, str):
@@ -98,6 +116,18 @@ def exponential(exponents: Tensor) -> Tensor:
     Most exponents of a narrow kernel are far below that, where exp itself is four times slower.
     """
     return torch.threshold_(exponents.clamp_min_(-700.0).exp_(), 1e-304, 0.0)
+
+
+def _half_squares(values: Tensor) -> Tensor:
+    """|a|^2 / 2 of every row, (n, 1)."""
+    return values.square().sum(dim=1, keepdim=True).div_(2)
+
+
+def _short(*half_squares: Tensor) -> bool:
+    """Whether all lengths allow a product; False on a GPU, which would have to wait."""
+    return half_squares[0].device.type == "cpu" and all(
+        float(each.max()) <= _LARGEST_PRODUCT for each in half_squares if len(each)
+    )
 
 
 def format_scale(scale: Scale, digits: int) -> str:
@@ -133,14 +163,19 @@ class RBF(Stationary):
 
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         left, right = self.scaled(a, b)
-        if left.shape[1] <= WIDE:
-            return exponential(distances(left, right).square_().mul_(-0.5))
-        # Wide conditions use a matrix product; the values are centered, so few digits cancel.
-        norms = left.square().sum(dim=1)[:, None] + right.square().sum(dim=1)
-        return exponential(norms.sub_(left @ right.T, alpha=2).clamp_min_(0).mul_(-0.5))
+        if left.shape[1] == 1:
+            return self.of_squares((left - right.T).square_())
+        left_halves, right_halves = _half_squares(left), _half_squares(right)
+        # The values are centered, so few digits cancel unless they are far from each other.
+        if left.shape[1] <= WIDE and not _short(left_halves, right_halves):
+            return self.of_squares(distances(left, right).square_())
+        # -|a - b|^2 / 2 = a b - |a|^2 / 2 - |b|^2 / 2, as one product.
+        left = torch.cat([left, -left_halves, torch.ones_like(left_halves)], dim=1)
+        right = torch.cat([right, torch.ones_like(right_halves), -right_halves], dim=1)
+        return exponential((left @ right.T).clamp_max_(0))
 
-    def upper_bound(self, a: Box, b: Box) -> Tensor:
-        return exponential(self.gaps(a, b).square_().mul_(-0.5))
+    def of_squares(self, squares: Tensor) -> Tensor:
+        return exponential(squares.mul_(-0.5))
 
 
 class Laplacian(Stationary):
@@ -165,5 +200,5 @@ class Laplacian(Stationary):
     def evaluate(self, a: Condition, b: Condition) -> Tensor:
         return exponential(distances(*self.scaled(a, b)).neg_())
 
-    def upper_bound(self, a: Box, b: Box) -> Tensor:
-        return exponential(self.gaps(a, b).neg_())
+    def of_squares(self, squares: Tensor) -> Tensor:
+        return exponential(squares.sqrt_().neg_())

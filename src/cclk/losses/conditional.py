@@ -107,12 +107,14 @@ def conditional_contrast(
         tables = [joined_condition(batch, each, extra, extra_condition) for each in conditions]
         for table in tables:
             kernel.ensure_fitted(table, training=training)
+        negligible = sparse.negligible(dtype, options.scale, len(tables[0]))
         weights = [
             weigh(
-                kernel, table, conditioning.ridge, conditioning.solver, conditioning.weights, dtype
+                kernel, table, conditioning.ridge, conditioning.solver, conditioning.weights, dtype,
+                negligible,
             )
             for table in tables
-        ]
+        ]  # fmt: skip
         objectives = [
             make(layout, options.scale, NeighborWeights(each.rows, layout, each.counts_own))
             for (_, _, layout), each in zip(directions, cycle(weights), strict=False)

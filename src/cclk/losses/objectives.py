@@ -41,12 +41,12 @@ class NeighborWeights:
     counts_own: bool = False
     per_view: bool = False
 
-    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+    def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         """The entries of a tile that matter, over columns instead of samples.
 
         Args:
             neighborhoods: Of the rows.
-            tile: One of its tiles, sample numbers (n,).
+            tile: The number of one of its tiles.
             share: The weight of each anchor that may be dropped.
         """
         assert isinstance(self.rows, LocalRows)

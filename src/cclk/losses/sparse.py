@@ -48,6 +48,17 @@ def prepare(objectives: Sequence[object]) -> str:
     return reason
 
 
+def negligible(dtype: torch.dtype, temperature: float, samples: int) -> float:
+    """Return the weight that any number of samples may have without mattering to any estimate.
+
+    Args:
+        dtype: The dtype of the weights.
+        temperature: The temperature of the scores.
+        samples: The number of samples.
+    """
+    return TOLERANCE[dtype] * math.exp(-2 / temperature) / samples
+
+
 def _share(objective: WeightedNegatives, log_estimate: float, dtype: torch.dtype) -> float:
     """The weight that may be dropped from an anchor with this estimate."""
     return TOLERANCE[dtype] * math.exp(log_estimate - 1 / objective.temperature)
@@ -71,13 +82,13 @@ def run(
         if grad
         else None
     )
-    for tile in neighborhoods.tiles:
+    for number, tile in enumerate(neighborhoods.tiles):
         here = tile - layout.first
-        rows, positives = anchors[here], neighbors[tile]
+        rows, positives = anchors.index_select(0, here), neighbors.index_select(0, tile)
         for log_estimate in (TYPICAL / temperature, -1 / temperature):
             share = _share(objective, log_estimate, rows.dtype)
-            columns, weights, dropped = objective.weights.near(neighborhoods, tile, share)
-            candidates = neighbors[columns]
+            columns, weights, dropped = objective.weights.near(neighborhoods, number, share)
+            candidates = neighbors.index_select(0, columns)  # several times faster than []
             result, cond = objective.contrast(
                 (rows * positives).sum(dim=1), (candidates @ rows.T).T, weights
             )
@@ -85,7 +96,7 @@ def run(
             if bool((dropped.log() <= limit).all()) or log_estimate * temperature <= -1:
                 break
             objective.floor.forget(len(rows))
-        losses[here] = result.loss
+        losses.index_copy_(0, here, result.loss)
         if gradients is None:
             continue
         of_anchors, of_neighbors, of_floor = gradients
@@ -96,7 +107,7 @@ def run(
         if pull is not None:
             local.addcmul_(positives, pull[:, None])
             of_neighbors.index_add_(0, tile, rows * pull[:, None])
-        of_anchors[here] = local
+        of_anchors.index_copy_(0, here, local)
         if floored is not None:
             of_floor += floored.sum()
     return losses, gradients

@@ -2,14 +2,16 @@
 the samples whose kernel value is not negligible.
 
 Samples are ordered so that neighbors in the condition are close to each other (a k-d tree), and cut
-into blocks. A kernel bounds its values between two boxes of conditions, of an anchor or a tile and
-of a block; for each tile, blocks are dropped from the smallest bound upwards, as long as the sum of
+into blocks. A kernel bounds its values between two boxes of conditions, of a few anchors and of a
+block; for each tile, blocks are dropped from the smallest bound upwards, as long as the sum of
 all dropped values is a negligible share of what is kept.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,18 +28,31 @@ LINE_TILE = 256
 """Anchors per tile in one dimension, where their neighborhoods overlap more."""
 SMALLEST_TILE = 64
 """Anchors per tile, if few samples are anchors."""
-EVEN = 0.01
-"""Anchors of a tile share one bound if the smallest of their sums of kernel values exceeds this
-share of the largest.
-"""
+SHIFTS = (1, 2, 3, 4)
+"""Distances in the order at which samples are compared for a lower bound of their sums."""
+BOUNDS = 2**19
+"""Bounds between boxes of anchors and blocks that are computed, if it takes larger boxes."""
+BOUNDS_AT_ONCE = 2**18
+"""Bounds in memory at a time: 2 MiB."""
 SMALLEST = 768
 """Below this number of samples, computing all pairs is faster than finding out which matter."""
-SAMPLED = 3
-"""Tiles from which the share of pairs that matter is estimated."""
-MOST_SCORED = 0.5
-"""Share of pairs beyond which computing all of them is faster."""
+MOST_SCORED = 0.6
+"""Share of pairs beyond which computing all of them is faster in any case."""
+PAIR, TILE_PAIRS, SAMPLE_PAIRS = 0.6, 1e5, 300
+"""What a pair that matters, a tile and a sample cost, in units of a pair where all are computed."""
+PROBES = 8
+"""Anchors whose neighbors are counted before a tree is built."""
 MOST_COLUMNS = 8
 """Boxes in more dimensions than this hardly exclude anything."""
+
+
+class Candidates(NamedTuple):
+    """The samples that can matter to each tile of anchors."""
+
+    samples: tuple[Tensor, ...]
+    """Sample numbers for each tile, (m,), in the order of the tree."""
+    dropped: tuple[Tensor, ...]
+    """Bound of the sum of all other kernel values of each anchor of a tile, float64 (a,)."""
 
 
 class Neighborhoods:
@@ -55,85 +70,93 @@ class Neighborhoods:
         assert coordinates is not None
         self.line = coordinates.shape[1] == 1
         self.order = kd_order(coordinates, BLOCK)
-        local = self.order[(self.order >= anchors.start) & (self.order < anchors.stop)]
-        # Few anchors among many samples: fewer in a tile, so that they are close to each other.
-        largest = LINE_TILE if self.line else TILE
-        size = max(SMALLEST_TILE, largest * len(local) // len(self.order))
-        self.tiles = torch.split(local, min(largest, size))
+        self.anchors = self.order[(self.order >= anchors.start) & (self.order < anchors.stop)]
+        """Sample numbers of the anchors, in the order of the tree."""
+        self.tile_size = tile_size(len(self.anchors), len(self.order), coordinates.shape[1])
+        self.tiles = torch.split(self.anchors, self.tile_size)
         """Sample numbers of anchors with similar conditions."""
         # The last block is filled up with its last sample.
         count = len(self.order)
-        positions = torch.arange(-(-count // BLOCK) * BLOCK, device=local.device)
-        blocks = condition.values[self.order[positions.clamp_max(count - 1)]].double()
-        blocks = blocks.view(-1, BLOCK, blocks.shape[1])
-        self.boxes = Box(
-            Condition(blocks.amin(dim=1), condition.columns),
-            Condition(blocks.amax(dim=1), condition.columns),
-        )
+        positions = torch.arange(-(-count // BLOCK) * BLOCK, device=self.order.device)
         self.positions = positions.view(-1, BLOCK)
-        self._sampled: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
-        """Candidates of the tiles that `scored` sampled."""
+        self.blocks = self.order[self.positions.clamp_max(count - 1)]
+        """Sample numbers of each block, (n / BLOCK, BLOCK)."""
+        self.boxes = self._boxes(self.blocks)
+        self._found: dict[float, Candidates] = {}
 
-    def near(self, tile: Tensor, share: float) -> tuple[Tensor, Tensor]:
-        """Return the candidates of a tile, where the sum of its values is that within the tile.
-
-        Args:
-            tile: One of the tiles.
-            share: As in `candidates`.
-        """
-        # The values of an anchor far from all others are small: there, less is negligible.
-        known = self._sampled.get((id(tile), share))
-        return known or self.candidates(tile, self.totals(tile), share)
-
-    def candidates(self, tile: Tensor, totals: Tensor, share: float) -> tuple[Tensor, Tensor]:
-        """Return the samples that matter to anchors, and a bound of the sum of all other values.
+    def candidates(self, share: float) -> Candidates:
+        """Return the samples that matter to each tile, found once for each share.
 
         Args:
-            tile: Sample numbers of the anchors, (a,).
-            totals: The sum of the kernel values of each anchor, or less, (a,).
-            share: The share of this sum that may be dropped.
-
-        Returns:
-            Sample numbers, (m,), and the bound for each anchor, float64 (a,).
+            share: The share of the sum of kernel values of an anchor that may be dropped.
         """
-        anchors = self.condition.rows(tile)
-        box = Box(anchors, anchors)
-        lowest, highest = totals.aminmax()
-        if self.line and lowest > EVEN * highest:  # one box around all anchors
-            values = anchors.values
-            box = Box(
-                Condition(values.amin(dim=0, keepdim=True), anchors.columns),
-                Condition(values.amax(dim=0, keepdim=True), anchors.columns),
-            )
-            totals = lowest[None]
-        bounds = self.kernel.upper_bound(box, self.boxes)
-        assert bounds is not None
-        bounds *= BLOCK
-        relative = torch.where(bounds > 0, bounds / totals[:, None], 0.0)  # 0 / 0 is 0
-        smallest, blocks = relative.amax(dim=0).sort()
-        count = int(torch.searchsorted(smallest.cumsum(dim=0), share, right=True))
-        # In the order of the tree, blocks that are kept are next to each other.
-        positions = self.positions[blocks[count:].sort().values].flatten()
-        samples = self.order[positions[positions < len(self.order)]]
-        return samples, bounds[:, blocks[:count]].sum(dim=1).expand(len(tile))
-
-    def totals(self, tile: Tensor) -> Tensor:
-        """Return the sum of the kernel values between each anchor of a tile and the others."""
-        anchors = self.condition.rows(tile)
-        values = self.kernel.evaluate(anchors, anchors).relu_()
-        return values.fill_diagonal_(0).sum(dim=1)
+        if share not in self._found:
+            self._found[share] = self._find(share)
+        return self._found[share]
 
     def scored(self, share: float) -> float:
-        """Estimate the share of all pairs that matter, from some of the tiles.
+        """Return the share of all pairs that matter.
 
         Args:
-            share: The share of the kernel values of an anchor that may be dropped.
+            share: As in `candidates`.
         """
-        step = max(1, len(self.tiles) // SAMPLED)
-        tiles = self.tiles[step // 2 :: step]
-        self._sampled = {(id(tile), share): self.near(tile, share) for tile in tiles}
-        kept = [len(samples) for samples, _ in self._sampled.values()]
-        return sum(kept) / len(kept) / len(self.condition) if kept else 1.0
+        kept = sum(map(len, self.candidates(share).samples))
+        return kept / max(1, len(self.tiles) * len(self.order))
+
+    @cached_property
+    def totals(self) -> Tensor:
+        """A lower bound of the sum of kernel values between each anchor and the others, (a,).
+
+        It is the sum over the samples nearest in the order. An anchor far from all others has
+        small values, and there less is negligible.
+        """
+        ordered, count = self.condition.rows(self.order), len(self.order)
+        sums = torch.zeros(count, dtype=torch.float64, device=self.order.device)
+        for shift in SHIFTS:
+            first, second = slice(0, max(0, count - shift)), slice(shift, count)
+            values = self.kernel.pairs(ordered.rows(first), ordered.rows(second))
+            sums[first] += values
+            sums[second] += values
+        by_sample = torch.empty_like(sums)
+        by_sample[self.order] = sums
+        return by_sample[self.anchors]
+
+    def _boxes(self, samples: Tensor) -> Box:
+        """The boxes around groups of samples, (groups, size)."""
+        values = self.condition.values[samples].double()
+        columns = self.condition.columns
+        return Box(Condition(values.amin(dim=1), columns), Condition(values.amax(dim=1), columns))
+
+    def _find(self, share: float) -> Candidates:
+        # A few anchors share a bound, if there are many: their box, and the smallest of their sums.
+        blocks, size = len(self.blocks), self.tile_size
+        together = 1
+        while len(self.anchors) * blocks > BOUNDS * together and size % (2 * together) == 0:
+            together *= 2
+        whole = torch.arange(len(self.tiles) * size, device=self.order.device)
+        whole = whole.clamp_max(len(self.anchors) - 1).view(len(self.tiles), -1, together)
+        masks, dropped = [], []
+        for part in torch.split(whole, max(1, BOUNDS_AT_ONCE * together // (blocks * size))):
+            boxes = self._boxes(self.anchors[part.flatten(0, 1)])
+            totals = self.totals[part].amin(dim=2)
+            bounds = self.kernel.upper_bound(boxes, self.boxes)
+            assert bounds is not None
+            bounds = bounds.mul_(BLOCK).view(*totals.shape, blocks)
+            relative = torch.where(bounds > 0, bounds / totals[:, :, None], 0.0)  # 0 / 0 is 0
+            smallest, order = relative.amax(dim=1).sort(dim=1)
+            kept = torch.empty_like(smallest, dtype=torch.bool)
+            kept.scatter_(1, order, smallest.cumsum(dim=1) > share)
+            masks.append(kept)
+            sums = (bounds * ~kept[:, None]).sum(dim=2)
+            dropped.append(sums.repeat_interleave(together, dim=1).flatten())
+        kept = torch.cat(masks)
+        counts = (kept.sum(dim=1) * BLOCK).tolist()
+        samples = list(torch.split(self.blocks[kept.nonzero()[:, 1]].flatten(), counts))
+        filled = self.positions.numel() - len(self.order)
+        for number in kept[:, -1].nonzero()[:, 0].tolist() if filled else ():
+            samples[number] = samples[number][:-filled]
+        bound = torch.split(torch.cat(dropped)[: len(self.anchors)], size)
+        return Candidates(tuple(samples), tuple(bound))
 
 
 def find(
@@ -154,11 +177,53 @@ def find(
         return None, "all pairs are computed: the kernel has no bounds"
     if coordinates.shape[1] > MOST_COLUMNS:
         return None, f"all pairs are computed: more than {MOST_COLUMNS} columns"
-    result = Neighborhoods(kernel, condition, anchors)
-    scored = result.scored(share)
-    if scored > MOST_SCORED:
-        return None, f"all pairs are computed: {scored:.0%} of them matter"
-    return result, f"{scored:.1%} of the pairs are computed: the others do not matter"
+    scored = _expected(kernel, condition, anchors, share, coordinates.shape[1])
+    if _is_cheaper(scored, anchors, condition, coordinates.shape[1]):
+        result = Neighborhoods(kernel, condition, anchors)
+        scored = result.scored(share)
+        if _is_cheaper(scored, anchors, condition, coordinates.shape[1]):
+            return result, f"{scored:.1%} of the pairs are computed: the others do not matter"
+    return None, f"all pairs are computed: {scored:.0%} of them matter, too many for this batch"
+
+
+def tile_size(anchors: int, samples: int, columns: int) -> int:
+    """Return the number of anchors per tile.
+
+    Args:
+        anchors: The number of samples that are anchors.
+        samples: The number of samples.
+        columns: The number of coordinates.
+    """
+    # Few anchors among many samples: fewer in a tile, so that they are close to each other.
+    largest = LINE_TILE if columns == 1 else TILE
+    return min(largest, max(SMALLEST_TILE, largest * anchors // max(1, samples)))
+
+
+def _expected(
+    kernel: Kernel, condition: Condition, anchors: range, share: float, columns: int
+) -> float:
+    """Estimate the share of pairs that matter from a few anchors.
+
+    The samples that matter to an anchor, to a tile and to a block are in cubes whose edges add.
+    """
+    samples = len(condition)
+    step = max(1, len(anchors) // PROBES)
+    probes = torch.arange(anchors.start, anchors.stop, step, device=condition.values.device)
+    values = kernel.evaluate(condition.rows(probes), condition)
+    totals = values.sum(dim=1, keepdim=True) - kernel.diagonal(condition.rows(probes))[:, None]
+    near = float((values > share * totals / samples).double().mean())
+    tile = tile_size(len(anchors), samples, columns) / max(1, len(anchors))
+    edges = sum(part ** (1 / columns) for part in (near, tile, BLOCK / samples))
+    return float(min(1.0, edges**columns))
+
+
+def _is_cheaper(scored: float, anchors: range, condition: Condition, columns: int) -> bool:
+    """Whether finding and computing a share of the pairs is cheaper than computing all."""
+    samples = len(condition)
+    tiles = len(anchors) / tile_size(len(anchors), samples, columns)
+    pairs = len(anchors) * samples
+    cost = PAIR * scored * pairs + TILE_PAIRS * tiles + SAMPLE_PAIRS * samples
+    return scored <= MOST_SCORED and cost < pairs
 
 
 def kd_order(points: Tensor, leaf: int) -> Tensor:

@@ -64,12 +64,12 @@ class LocalRows(Rows):
         """
 
     @abstractmethod
-    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+    def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         """Return the entries of a tile of rows that matter.
 
         Args:
             neighborhoods: Those that `neighborhoods` returned.
-            tile: One of its tiles, sample numbers (n,).
+            tile: The number of one of its tiles.
             share: The sum of entries of a row that may be dropped.
         """
 
@@ -138,11 +138,11 @@ class GroupRows(LocalRows):
         return same * self.value[start:stop, None]
 
     def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
-        return find(Delta(), Condition(self.groups[:, None].double()), rows, share)
+        return find(Delta(), Condition(self.groups[:, None].double()), rows, 0.0)
 
-    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+    def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         # Other groups have no weight at all, so nothing that is dropped has one.
-        nothing = torch.zeros(len(tile), dtype=torch.float64, device=tile.device)
-        samples, dropped = neighborhoods.candidates(tile, nothing + 1, 0.0)
-        same = self.groups[tile, None] == self.groups[samples]
-        return Near(samples, same * self.value[tile, None], dropped)
+        found, rows = neighborhoods.candidates(0.0), neighborhoods.tiles[tile]
+        samples = found.samples[tile]
+        same = self.groups[rows, None] == self.groups[samples]
+        return Near(samples, same * self.value[rows, None], found.dropped[tile])

@@ -69,12 +69,23 @@ def weigh(
     solver: Solver,
     weights: str,
     dtype: torch.dtype,
+    negligible: float = 0.0,
 ) -> Weights:
-    """Return the weights of a fitted kernel on a condition."""
+    """Return the weights of a fitted kernel on a condition.
+
+    Args:
+        kernel: A fitted kernel.
+        condition: The condition of n samples.
+        ridge: The regularization of the operator.
+        solver: How the operator is computed.
+        weights: Name of a variant.
+        dtype: The dtype of the weights.
+        negligible: Weights of "nw" up to this one may be set to 0.
+    """
     check_values(kernel, condition)
     weights = resolve(weights, kernel)
     if weights == "nw":
-        rows: Rows = KernelAverage(kernel, condition, dtype)
+        rows: Rows = KernelAverage(kernel, condition, dtype, negligible)
         return Weights(rows, False, 1e-3, "none", "a kernel average needs no solve")
     solution = solve(kernel, condition, ridge, solver, unit_diagonal=weights == "release")
     operator = solution.operator
@@ -104,10 +115,10 @@ class WithoutOwn(LocalRows):
             return None, "all pairs are computed: every sample has a weight"
         return self.inner.neighborhoods(rows, share)
 
-    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
+    def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         assert isinstance(self.inner, LocalRows)
         samples, weights, dropped = self.inner.near(neighborhoods, tile, share)
-        weights.masked_fill_(tile[:, None] == samples, 0.0)
+        weights.masked_fill_(neighborhoods.tiles[tile][:, None] == samples, 0.0)
         return Near(samples, self._bounded(weights), dropped)
 
     def _bounded(self, tile: Tensor) -> Tensor:
@@ -117,40 +128,63 @@ class WithoutOwn(LocalRows):
 
 
 class KernelAverage(LocalRows):
-    """K_ji / sum_{k != i} K_ki of the positive part of K; 0 for an anchor without neighbors."""
+    """K_ji / sum_{k != i} K_ki of the positive part of K; 0 for an anchor without neighbors.
 
-    def __init__(self, kernel: Kernel, condition: Condition, dtype: torch.dtype) -> None:
+    Args:
+        kernel: A fitted kernel.
+        condition: The condition of n samples.
+        dtype: The dtype of the weights.
+        negligible: Weights up to this one are set to 0. Numbers below the smallest normal one,
+            which narrow kernels have many of, make products many times slower.
+    """
+
+    def __init__(
+        self, kernel: Kernel, condition: Condition, dtype: torch.dtype, negligible: float = 0.0
+    ) -> None:
         self.kernel, self.condition, self.dtype = kernel, condition, dtype
+        self.negligible = negligible
 
+    @torch.no_grad()
     def __call__(self, start: int, stop: int) -> Tensor:
-        with torch.no_grad():
-            anchors = self.condition.rows(slice(start, stop))
-            tile = self.kernel.evaluate(anchors, self.condition).relu()  # may be the caller's
-            tile[:, start:stop].fill_diagonal_(0)
-            total = tile.sum(dim=1, keepdim=True)
-            return tile.div_(total.where(total > 0, 1.0)).to(self.dtype)
+        anchors = self.condition.rows(slice(start, stop))
+        tile = self.kernel.evaluate(anchors, self.condition).relu()  # may be the caller's
+        tile[:, start:stop].fill_diagonal_(0)
+        total = tile.sum(dim=1, keepdim=True)
+        return self._weights(tile.mul_(_reciprocal(total)))
 
     def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
         return find(self.kernel, self.condition, rows, share)
 
     @torch.no_grad()
-    def near(self, neighborhoods: Neighborhoods, tile: Tensor, share: float) -> Near:
-        samples, dropped = neighborhoods.near(tile, share)
+    def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
+        found, anchors = neighborhoods.candidates(share), neighborhoods.tiles[tile]
+        samples, dropped = found.samples[tile], found.dropped[tile]
         # One row for each sample, because rows can be selected much faster than columns.
-        values = self.kernel.evaluate(self.condition.rows(samples), self.condition.rows(tile))
-        values.relu_()
+        values = self.kernel.evaluate(self.condition.rows(samples), self.condition.rows(anchors))
         position = samples.new_empty(len(self.condition))
         position[samples] = torch.arange(len(samples), device=samples.device)
-        values[position[tile], torch.arange(len(tile), device=tile.device)] = 0.0
+        values[position[anchors], torch.arange(len(anchors), device=samples.device)] = 0.0
         total = values.sum(dim=0)
-        values.div_(total.where(total > 0, 1.0))
-        dropped = (dropped / total).where(dropped > 0, 0.0)
-        # Boxes are coarse: most samples in them do not matter either.
-        smallest, rows = values.amax(dim=1).sort()
-        count = int(torch.searchsorted(smallest.cumsum(dim=0), share, right=True))
-        kept = rows[count:].sort().values
-        dropped = dropped + smallest[:count].sum()
-        return Near(samples[kept], values[kept].to(self.dtype).T, dropped)
+        values.mul_(_reciprocal(total))
+        dropped = (dropped / total).where(dropped > 0, 0.0) + len(samples) * self.negligible
+        if not neighborhoods.line:
+            # Boxes are coarse: most samples in them do not matter either.
+            smallest, rows = values.amax(dim=1).sort()
+            count = int(torch.searchsorted(smallest.cumsum(dim=0), share, right=True))
+            kept = rows[count:].sort().values
+            dropped += smallest[:count].sum()
+            samples, values = samples[kept], values.index_select(0, kept)
+        return Near(samples, self._weights(values).T, dropped)
+
+    def _weights(self, values: Tensor) -> Tensor:
+        if self.negligible:
+            torch.threshold_(values, self.negligible, 0.0)
+        return values.to(self.dtype)
+
+
+def _reciprocal(total: Tensor) -> Tensor:
+    """1 / total, and 1 where it is 0: multiplying by it is faster than dividing."""
+    return total.where(total > 0, 1.0).reciprocal_()
 
 
 @eager

@@ -70,10 +70,21 @@ CIFAR_CHOICES: dict[str, Choices] = {
     CLUSTERS: ({"clusters": 60}, {"clusters": 200, "group": 16}),
     CCLK: tuple({"neighbors": 12.0, **group} for group in GROUPS),
 }
+WARMER: Overrides = {"temperature": 0.3}
 FASHION_FEATURES_CHOICES: dict[str, Choices] = {
-    **CIFAR_CHOICES,
-    SUPCON: clusters(60, 200),
-    Y_AWARE: FASHION_CHOICES[Y_AWARE],
+    INFONCE: (*TEMPERATURES, WARMER),
+    CLUSTERS: tuple(
+        {**choice, **warmer} for warmer in ({}, WARMER) for choice in CIFAR_CHOICES[CLUSTERS]
+    ),
+    CCLK: (
+        *CIFAR_CHOICES[CCLK],
+        {**CIFAR_CHOICES[CCLK][0], **WARMER},
+        {**CIFAR_CHOICES[CCLK][0], "own_share": 0.3},
+    ),
+    SUPCON: tuple({**choice, **warmer} for warmer in ({}, WARMER) for choice in clusters(60, 200)),
+    Y_AWARE: tuple(
+        {**choice, **warmer} for warmer in ({}, WARMER) for choice in neighbors(12.0, 50.0)
+    ),
 }
 
 
