@@ -105,6 +105,24 @@ def test_reductions(name: str) -> None:
 
 
 @every_loss
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_gradients_do_not_change_when_they_are_used(name: str, reduction: str) -> None:
+    """With an incoming gradient of 1, they are passed on without a copy."""
+    x, y, z = batch()
+    x, y = x.requires_grad_(), y.requires_grad_()
+    loss = LOSSES[name][0](views="all", symmetric=True, reduction=reduction)
+    value = loss(x, y, z)
+    first = torch.autograd.grad(value, (x, y), retain_graph=True)
+    for gradient in first:
+        gradient.zero_()
+    second = torch.autograd.grad(value, (x, y), retain_graph=True)
+    doubled = torch.autograd.grad(2 * value, (x, y))
+    for one, two in zip(second, doubled, strict=True):
+        torch.testing.assert_close(2 * one, two)
+        assert one.abs().max() > 0
+
+
+@every_loss
 def test_training_lowers_it(name: str) -> None:
     x, y, z = batch(32)
     x, y = torch.randn(32, 6, dtype=x.dtype).requires_grad_(), y.requires_grad_()

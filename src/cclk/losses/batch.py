@@ -104,30 +104,39 @@ class Batch:
         )
 
     def contrast(self, direction: Direction, objective: Objective | AutogradObjective) -> Tensor:
-        """The loss of the local anchors of one direction: their sum, or one by one with
-        reduction="none".
+        """The loss of the local anchors of one direction: their share of the loss, or one by one
+        with reduction="none".
         """
         anchors, neighbors, _ = direction
-        temperature, reduce = self.options.temperature, self.options.reduction != "none"
+        temperature, share = self.options.temperature, self._share()
         if isinstance(objective, AutogradObjective):
             losses = objective.losses(anchors / temperature, neighbors)
-            return losses.sum() if reduce else losses
-        floor = None
-        if isinstance(temperature, Tensor) and temperature.requires_grad:
-            floor = -1 / temperature.to(self.dtype)
+            return losses if share is None else losses.sum() * share
+        floor, factor = None, 1 / self.options.scale
+        if isinstance(temperature, Tensor):
+            anchors, factor = anchors / temperature, 1.0
+            if temperature.requires_grad:
+                floor = -1 / temperature.to(self.dtype)
         grad = torch.is_grad_enabled() and (
             anchors.requires_grad or neighbors.requires_grad or floor is not None
         )
-        share: Tensor = Contrast.apply(  # type: ignore[no-untyped-call]
-            anchors / temperature, neighbors, floor, objective, reduce, grad
+        result: Tensor = Contrast.apply(  # type: ignore[no-untyped-call]
+            anchors, neighbors, floor, objective, factor, share, grad
         )
-        return share
+        return result
+
+    def _share(self) -> float | None:
+        """The factor of the loss of an anchor in the loss of the batch; None for one by one."""
+        if self.options.reduction == "none":
+            return None
+        samples = self.size if self.options.reduction == "mean" else 1
+        return 1 / ((2 if self.options.symmetric else 1) * samples)
 
     def reduce(self, shares: list[Tensor]) -> Tensor:
         """The loss of the joined batch from its directions, as the reduction specifies."""
-        loss = shares[0] if len(shares) == 1 else (shares[0] + shares[1]) / 2
-        if self.options.reduction == "mean":
-            loss = loss / self.size
+        loss = shares[0] if len(shares) == 1 else shares[0] + shares[1]
+        if self.options.reduction == "none":
+            loss = loss / len(shares)
         if self.joins and self.options.reduction != "none":
             loss = distributed.total(loss)
         return loss.to(self.result_dtype)

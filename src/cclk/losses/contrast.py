@@ -14,10 +14,11 @@ from cclk.losses.objectives import WeightedNegatives
 
 
 class Contrast(torch.autograd.Function):
-    """Losses of anchors (n, d), divided by the temperature, against unit neighbors (columns, d):
-    their weighted sum, or one by one.
+    """Losses of unit anchors (n, d) against unit neighbors (columns, d): `share` times their sum,
+    or one by one if it is None.
 
-    `floor` is -1 / temperature where the temperature is learned, else None.
+    Scores are cosines times `factor`. If the temperature is learned, the anchors are already
+    divided by it, the factor is 1, and `floor` is -1 / temperature; otherwise `floor` is None.
     """
 
     @staticmethod
@@ -27,34 +28,51 @@ class Contrast(torch.autograd.Function):
         neighbors: Tensor,
         floor: Tensor | None,
         objective: Objective,
-        reduce: bool,
+        factor: float,
+        share: float | None,
         grad: bool,
     ) -> Tensor:
-        ctx.objective, ctx.reduce, ctx.learns_floor = objective, reduce, floor is not None
-        losses, gradients = run(anchors, neighbors, objective, None, grad and reduce)
-        if grad:
-            ctx.save_for_backward(*(gradients if gradients is not None else (anchors, neighbors)))
-        return losses.sum() if reduce else losses
+        ctx.objective, ctx.factor, ctx.share = objective, factor, share
+        ctx.learns_floor = floor is not None
+        with_gradients = grad and share is not None
+        losses, gradients = run(anchors, neighbors, objective, factor, None, with_gradients)
+        if share is None:
+            if grad:
+                ctx.save_for_backward(anchors, neighbors)
+            return losses
+        if gradients is not None:
+            ctx.save_for_backward(*(each.mul_(share) for each in gradients))
+        return losses.sum() * share
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.reduce:
-            of_anchors, of_neighbors, of_floor = (saved * incoming for saved in ctx.saved_tensors)
-        else:
+        if ctx.share is None:
             anchors, neighbors = ctx.saved_tensors
-            _, gradients = run(anchors, neighbors, ctx.objective, incoming, True)
+            _, gradients = run(anchors, neighbors, ctx.objective, ctx.factor, incoming, True)
             assert gradients is not None
-            of_anchors, of_neighbors, of_floor = gradients
-        return of_anchors, of_neighbors, of_floor if ctx.learns_floor else None, None, None, None
+        else:
+            gradients = ctx.saved_tensors
+            # `loss.backward()` passes 1: no copies of the gradients then. A GPU would have to wait.
+            if incoming.device.type != "cpu" or float(incoming) != 1.0:
+                gradients = tuple(saved * incoming for saved in gradients)
+        of_anchors, of_neighbors, of_floor = gradients
+        return of_anchors, of_neighbors, of_floor if ctx.learns_floor else None, *[None] * 4
 
 
 def run(
-    anchors: Tensor, neighbors: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
+    anchors: Tensor,
+    neighbors: Tensor,
+    objective: Objective,
+    factor: float,
+    incoming: Tensor | None,
+    grad: bool,
 ) -> tuple[Tensor, Gradients | None]:
     """The losses of all anchors, and, if `grad`, the gradients of their sum (weighted by
     `incoming`).
     """
     if isinstance(objective, WeightedNegatives) and objective.neighborhoods is not None:
-        return sparse.run(anchors, neighbors, objective, objective.neighborhoods, incoming, grad)
-    return core.run(anchors, neighbors, objective, incoming, grad)
+        return sparse.run(
+            anchors, neighbors, objective, objective.neighborhoods, factor, incoming, grad
+        )
+    return core.run(anchors, neighbors, objective, factor, incoming, grad)

@@ -114,10 +114,15 @@ class Objective(Protocol):
 
 
 def run(
-    anchors: Tensor, neighbors: Tensor, objective: Objective, incoming: Tensor | None, grad: bool
+    anchors: Tensor,
+    neighbors: Tensor,
+    objective: Objective,
+    factor: float,
+    incoming: Tensor | None,
+    grad: bool,
 ) -> tuple[Tensor, Gradients | None]:
     """The losses of all anchors, and, if `grad`, the gradients of their sum (weighted by
-    `incoming`).
+    `incoming`). Scores are the products of anchors and neighbors times `factor`.
     """
     layout = objective.layout
     buffer = neighbors.new_empty(min(TILE_ROWS, layout.anchors), neighbors.shape[0])
@@ -129,7 +134,7 @@ def run(
     )
     for start in range(0, layout.anchors, TILE_ROWS):
         stop = min(start + TILE_ROWS, layout.anchors)
-        rows = anchors[start:stop]
+        rows = anchors[start:stop] * factor
         scores = torch.mm(rows, neighbors.T, out=buffer[: stop - start])
         result = objective.tile(scores, start, stop)
         losses.append(result.loss)
@@ -138,11 +143,12 @@ def run(
         of_anchors, of_neighbors, of_floor = gradients
         result = result.times(None if incoming is None else incoming[start:stop])
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
-        local = torch.mm(result.slope, neighbors, out=of_anchors[start:stop]).mul_(coefficient)
+        local = torch.mm(result.slope, neighbors, out=of_anchors[start:stop])
+        local.mul_(coefficient * factor)
         of_neighbors.addmm_(result.slope.T, rows * coefficient)
         if pull is not None:
             positives = slice(layout.first + start, layout.first + stop)
-            local.addcmul_(neighbors[positives], pull[:, None])
+            local.addcmul_(neighbors[positives], pull[:, None], value=factor)
             of_neighbors[positives].addcmul_(rows, pull[:, None])
         if floored is not None:
             of_floor += floored.sum()

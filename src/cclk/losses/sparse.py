@@ -69,6 +69,7 @@ def run(
     neighbors: Tensor,
     objective: WeightedNegatives,
     neighborhoods: Neighborhoods,
+    factor: float,
     incoming: Tensor | None,
     grad: bool,
 ) -> tuple[Tensor, Gradients | None]:
@@ -84,7 +85,8 @@ def run(
     )
     for number, tile in enumerate(neighborhoods.tiles):
         here = tile - layout.first
-        rows, positives = anchors.index_select(0, here), neighbors.index_select(0, tile)
+        rows = anchors.index_select(0, here).mul_(factor)
+        positives = neighbors.index_select(0, tile)
         for log_estimate in (TYPICAL / temperature, -1 / temperature):
             share = _share(objective, log_estimate, rows.dtype)
             columns, weights, dropped = objective.weights.near(neighborhoods, number, share)
@@ -102,10 +104,10 @@ def run(
         of_anchors, of_neighbors, of_floor = gradients
         result = result.times(None if incoming is None else incoming[here])
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
-        local = (result.slope @ candidates).mul_(coefficient)
+        local = (result.slope @ candidates).mul_(coefficient * factor)
         of_neighbors.index_add_(0, columns, result.slope.T @ (rows * coefficient))
         if pull is not None:
-            local.addcmul_(positives, pull[:, None])
+            local.addcmul_(positives, pull[:, None], value=factor)
             of_neighbors.index_add_(0, tile, rows * pull[:, None])
         of_anchors.index_copy_(0, here, local)
         if floored is not None:

@@ -32,8 +32,8 @@ SHIFTS = (1, 2, 3, 4)
 """Distances in the order at which samples are compared for a lower bound of their sums."""
 BOUNDS = 2**19
 """Bounds between boxes of anchors and blocks that are computed, if it takes larger boxes."""
-BOUNDS_AT_ONCE = 2**18
-"""Bounds in memory at a time: 2 MiB."""
+BOUNDS_AT_ONCE = 2**16
+"""Bounds in memory at a time: 512 KiB."""
 SMALLEST = 768
 """Below this number of samples, computing all pairs is faster than finding out which matter."""
 MOST_SCORED = 0.6
