@@ -130,8 +130,10 @@ def _narrow(x: Splits, seed: int) -> Splits:
         return x
     with needed_for("leakage"):
         from sklearn.utils.extmath import randomized_svd  # type: ignore[import-untyped]
-    _, _, axes = randomized_svd(x.train, min(WIDEST, len(x.train)), n_iter=2, random_state=seed)
-    return x.times(axes.T).scaled()
+    count = min(WIDEST, len(x.train))
+    _, sizes, axes = randomized_svd(x.train, count, n_iter=2, random_state=seed)
+    # Scaled to variance 1, rounding errors would be noise as large as the features.
+    return x.times(axes[sizes >= 1e-5 * sizes[0]].T).scaled()
 
 
 def _centered(x: Splits) -> Splits:

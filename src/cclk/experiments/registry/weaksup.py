@@ -65,25 +65,25 @@ FASHION_CHOICES: dict[str, Choices] = {
     SUPCON: clusters(10, 50),
     Y_AWARE: neighbors(12.0, 50.0),
 }
+NEAR: Overrides = {"neighbors": 12.0}
 CIFAR_CHOICES: dict[str, Choices] = {
     INFONCE: TEMPERATURES[:2],
     CLUSTERS: ({"clusters": 60}, {"clusters": 200, "group": 16}),
-    CCLK: tuple({"neighbors": 12.0, **group} for group in GROUPS),
+    CCLK: tuple({**NEAR, **group} for group in GROUPS),
 }
-WARMER: Overrides = {"temperature": 0.3}
+WARM: Overrides = {"temperature": 0.3}
 FASHION_FEATURES_CHOICES: dict[str, Choices] = {
-    INFONCE: (*TEMPERATURES, WARMER),
-    CLUSTERS: tuple(
-        {**choice, **warmer} for warmer in ({}, WARMER) for choice in CIFAR_CHOICES[CLUSTERS]
+    INFONCE: (*TEMPERATURES, WARM, {"temperature": 0.2, "lr": 1e-2}, {**WARM, "lr": 1e-2}),
+    CLUSTERS: (
+        *CIFAR_CHOICES[CLUSTERS],
+        *({**choice, **WARM} for choice in CIFAR_CHOICES[CLUSTERS]),
+        *({**choice, "group": 4} for choice in clusters(60, 200)),
     ),
     CCLK: (
         *CIFAR_CHOICES[CCLK],
-        {**CIFAR_CHOICES[CCLK][0], **WARMER},
-        {**CIFAR_CHOICES[CCLK][0], "own_share": 0.3},
-    ),
-    SUPCON: tuple({**choice, **warmer} for warmer in ({}, WARMER) for choice in clusters(60, 200)),
-    Y_AWARE: tuple(
-        {**choice, **warmer} for warmer in ({}, WARMER) for choice in neighbors(12.0, 50.0)
+        *({**NEAR, **GROUPS[0], **change} for change in (WARM, {"own_share": 0.3})),
+        {**NEAR, "sampler": "local", "group": 2},
+        {**NEAR, "sampler": "uniform"},
     ),
 }
 
