@@ -140,6 +140,8 @@ def _is_transparent(image: Image) -> bool:
 
 
 def _orientation(image: Image) -> int:
+    if image.format == "JPEG" and not image.info.keys() & {"exif", "xmp"}:
+        return 1  # the same, without the time that Pillow takes to find out
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # an image with damaged EXIF data is still usable
