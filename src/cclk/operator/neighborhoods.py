@@ -42,6 +42,8 @@ PAIR, TILE_PAIRS, SAMPLE_PAIRS = 0.6, 1e5, 300
 """What a pair that matters, a tile and a sample cost, in units of a pair where all are computed."""
 PROBES = 8
 """Anchors whose neighbors are counted before a tree is built."""
+CORNERS = 0.7
+"""Share of a cube that a neighborhood fills."""
 MOST_COLUMNS = 8
 """Boxes in more dimensions than this hardly exclude anything."""
 
@@ -183,7 +185,10 @@ def find(
         scored = result.scored(share)
         if _is_cheaper(scored, anchors, condition, coordinates.shape[1]):
             return result, f"{scored:.1%} of the pairs are computed: the others do not matter"
-    return None, f"all pairs are computed: {scored:.0%} of them matter, too many for this batch"
+    return (
+        None,
+        f"all pairs are computed: about {scored:.0%} of them matter, too many for this batch",
+    )
 
 
 def tile_size(anchors: int, samples: int, columns: int) -> int:
@@ -204,7 +209,9 @@ def _expected(
 ) -> float:
     """Estimate the share of pairs that matter from a few anchors.
 
-    The samples that matter to an anchor, to a tile and to a block are in cubes whose edges add.
+    The samples that matter to an anchor, those of a tile and those of a block fill cubes whose
+    edges add. Neighborhoods have no corners, so this is too much: by a factor of 1.1 to 2 on
+    normal, uniform and log-normal conditions of 1 to 5 columns.
     """
     samples = len(condition)
     step = max(1, len(anchors) // PROBES)
@@ -214,7 +221,7 @@ def _expected(
     near = float((values > share * totals / samples).double().mean())
     tile = tile_size(len(anchors), samples, columns) / max(1, len(anchors))
     edges = sum(part ** (1 / columns) for part in (near, tile, BLOCK / samples))
-    return float(min(1.0, edges**columns))
+    return float(min(1.0, CORNERS * edges**columns))
 
 
 def _is_cheaper(scored: float, anchors: range, condition: Condition, columns: int) -> bool:
