@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,25 @@ def loss_speed() -> str:
         ),
     ]
     return "\n".join(lines)
+
+
+def loss_pairs() -> str:
+    """Time of the default loss on narrow conditions as a ratio to plain InfoNCE."""
+    result = read_result("benchmark-loss")
+    ways = ("FairCCLK, RBF auto", "FairCCLK, Delta, b/16 groups")
+    rows = {(row["way"], row["width"], row["size"]): row for row in result["times"]}
+    sizes = sorted({size for _, _, size in rows})
+    heads = " | ".join(f"b = {size:,}" for size in sizes)
+    lines = [f"| forward + backward | condition width | {heads} |", "|---" * (len(sizes) + 2) + "|"]
+    for way, width in ((ways[0], 1), (ways[0], 3), (ways[1], 1)):
+        shown = [_cell(rows.get((way, width, size)), first=False) for size in sizes]
+        lines.append(f"| {way} | {width} | " + " | ".join(shown) + " |")
+    large = next(row for row in result["largest"] if row["way"] == ways[0])
+    text = (
+        f"At b = {large['size']:,} and width {large['width']}, `FairCCLK` took"
+        f" {large['milliseconds'] / 1000:.1f} s and {large['peak_mib']:.0f} MiB above its inputs."
+    )
+    return "\n".join([*lines, "", f"{text} {_source(result)}"])
 
 
 def _cell(row: dict[str, Any] | None, first: bool) -> str:
@@ -111,6 +131,31 @@ def cost_model() -> str:
     return "\n".join([*lines, "", text])
 
 
+def several_processes() -> str:
+    """Curves, speed and traffic of training on several processes."""
+    result = read_result("benchmark-processes")
+    columns = list(dict.fromkeys(row["processes"] for row in result["curves"]))
+    heads = [each if each == processes.CONTROL else f"{each} processes" for each in columns]
+    lines = [f"| method | {' | '.join(heads)} |", "|---" * (len(columns) + 1) + "|"]
+    curves = {(row["method"], row["processes"]): row for row in result["curves"]}
+    for method in dict.fromkeys(row["method"] for row in result["curves"]):
+        shown = (f"{curves[method, column]['largest_difference']:.0e}" for column in columns)
+        lines.append(f"| {method} | {' | '.join(shown)} |")
+    text = (
+        f"Largest relative difference of the loss of any of {processes.STEPS} steps from that of"
+        " one process with one thread, at a low learning rate; the first column is what rounding"
+        f" alone does. Two processes with one thread each train at {result['speed']['ratio']:.2f}"
+        " of the speed of one with two threads. Bytes received in a step of the loss, and by the"
+        " cost model: "
+        + "; ".join(
+            f"{row['bytes']:,.0f} and {row['cost_model']:,.0f} on {row['processes']} processes"
+            for row in result["traffic"]
+        )
+        + "."
+    )
+    return "\n".join([*lines, "", f"{text} {_source(result)}"])
+
+
 def bank() -> str:
     """The cost of a bank of the full dataset."""
     result = read_result("benchmark-bank")
@@ -128,14 +173,62 @@ def bank() -> str:
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
 
 
+def chunks() -> str:
+    """The memory of a large batch in chunks, in a sentence."""
+    result = read_result("benchmark-chunks")
+    mib = result["mib"]
+    return (
+        f"A batch of {result['size']:,} in chunks of {result['chunk']} (ResNet-18, images of"
+        f" {result['pixels']} pixels) takes {mib['chunks']:,.0f} MiB,"
+        f" {result['memory_ratio']:.2f} of a plain step with a batch of {result['chunk']}, which"
+        f" embeds both views at once; the full batch at once takes {mib['full']:,.0f} MiB. The"
+        f" relative difference of the gradients is {result['relative_difference']:.0e}."
+        f" {_source(result)}"
+    )
+
+
+def tail() -> str:
+    """Leakage among rare values of a condition, with batches, a queue and a bank."""
+    result = read_result("benchmark-tail")
+    heads = ("", "digit, %", "digit in the tail, %", "brightness R²", "R² in the tail")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in result["rows"]:
+        shown = (
+            _mean_and_std([run[name] for run in row["runs"]], percent)
+            for name, percent in (
+                ("accuracy_all", True),
+                ("accuracy_tail", True),
+                ("leakage_all", False),
+                ("leakage_tail", False),
+            )
+        )
+        lines.append(f"| {row['row']} | {' | '.join(shown)} |")
+    count = len(result["rows"][0]["runs"])
+    text = (
+        f"Mean ± standard deviation of {count} seeds, test split, worst probe of the panel. A queue"
+        " and a bank have a momentum encoder, and their kernels are fitted among more samples."
+    )
+    return "\n".join([*lines, "", f"{text} {_source(result)}"])
+
+
+def _mean_and_std(values: list[float], percent: bool) -> str:
+    factor, digits = (100, 1) if percent else (1, 2)
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{factor * statistics.mean(values):.{digits}f} ± {factor * deviation:.{digits}f}"
+
+
 def _source(result: dict[str, Any]) -> str:
     return f"`{result['command']}`, cclk {result['version']}, {result['cores']} cores."
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "bank": bank,
+    "chunks": chunks,
     "cost-model": cost_model,
+    "loss-pairs": loss_pairs,
     "loss-speed": loss_speed,
     "manifest": manifest,
+    "processes": several_processes,
     "step": step,
+    "tail": tail,
 }

@@ -43,8 +43,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(neighborhoods, "LINE_TILE", 16)
     monkeypatch.setattr(neighborhoods, "SMALLEST_TILE", 4)
     monkeypatch.setattr(neighborhoods, "MOST_SCORED", 1.0)
-    monkeypatch.setattr(neighborhoods, "TILE_PAIRS", 0)
-    monkeypatch.setattr(neighborhoods, "SAMPLE_PAIRS", 0)
+    for cost in ("TILE_PAIRS", "BOUND_PAIRS", "LINE_PAIRS", "TREE_PAIRS"):
+        monkeypatch.setattr(neighborhoods, cost, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cclk.CclkWarning)
         yield

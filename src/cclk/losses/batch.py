@@ -85,12 +85,16 @@ class Batch:
         within, symmetric = self.options.views == "all", self.options.symmetric
         support = [] if self.support is None else [self.support]
         layout = Layout(self.local, self.first, self.size, sum(map(len, support)), within)
-        y = self.join(self.y)
-        x = [self.join(self.x)] if within or symmetric else []
-        directions = [Direction(self.x, _cat([y, *support, *(x if within else [])]), layout)]
+        x, y = self.x, self.y
+        if self.joins and (within or symmetric):  # both views in one message
+            views = self.join(torch.cat([x, y], dim=1))
+            x, y = (view.contiguous() for view in torch.split(views, x.shape[1], dim=1))
+        elif self.joins:
+            y = self.join(y)
+        directions = [Direction(self.x, _cat([y, *support, *([x] if within else [])]), layout)]
         if symmetric:
             directions.append(
-                Direction(self.y, _cat([*x, *support, *([y] if within else [])]), layout)
+                Direction(self.y, _cat([x, *support, *([y] if within else [])]), layout)
             )
         return directions
 

@@ -16,8 +16,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-TILE_ROWS = 256
-"""Anchors per tile: few enough for a tile to stay in cache, enough for fast matrix products."""
+TILE_ROWS, FEWEST_ROWS, TILE_SCORES = 256, 64, 2**18
+"""Anchors per tile, at most and at least, and its scores: few enough for a tile to stay in cache,
+enough for fast matrix products.
+"""
 LARGEST_UNSHIFTED = {torch.float32: 30.0, torch.float64: 300.0}
 """Scores up to this size can be exponentiated as they are; larger ones after subtracting their
 row's largest.
@@ -125,15 +127,17 @@ def run(
     `incoming`). Scores are the products of anchors and neighbors times `factor`.
     """
     layout = objective.layout
-    buffer = neighbors.new_empty(min(TILE_ROWS, layout.anchors), neighbors.shape[0])
+    columns = neighbors.shape[0]
+    size = min(TILE_ROWS, max(FEWEST_ROWS, TILE_SCORES // columns), layout.anchors)
+    buffer = neighbors.new_empty(size, columns)
     losses = []
     gradients = (
         (torch.empty_like(anchors), torch.zeros_like(neighbors), neighbors.new_zeros(()))
         if grad
         else None
     )
-    for start in range(0, layout.anchors, TILE_ROWS):
-        stop = min(start + TILE_ROWS, layout.anchors)
+    for start in range(0, layout.anchors, size):
+        stop = min(start + size, layout.anchors)
         rows = anchors[start:stop] * factor
         scores = torch.mm(rows, neighbors.T, out=buffer[: stop - start])
         result = objective.tile(scores, start, stop)

@@ -74,9 +74,11 @@ class MemoryBank(nn.Module):
             )
         self.kernel, self.points = kernel, points
         self.blocks = Neighborhoods(kernel, self.condition, range(0))
-        inside = points[self.blocks.order[self.blocks.positions.clamp_max(len(points) - 1)]]
+        self.inside = points[self.blocks.blocks]
+        """Points of the samples of each block, (blocks, samples, m)."""
         # float32 is enough to rank blocks.
-        self.low, self.high = inside.amin(dim=1).float(), inside.amax(dim=1).float()
+        self.low = self.inside.amin(dim=1).float()
+        self.high = self.inside.amax(dim=1).float()
         self.register_buffer("keys", torch.zeros(len(points), width))
         self.register_buffer("filled", torch.zeros(len(points), dtype=torch.bool))
 
@@ -128,19 +130,18 @@ class MemoryBank(nn.Module):
         random = torch.Generator().manual_seed(int(rows.sum()))
         # Kernel values of far samples are 0; their distances still tell which is the nearest.
         anchors = self.points[rows]
-        # Each anchor has its own jitter: the same numbers, from a random start.
-        noise = JITTER * torch.rand(len(self.low), generator=random)
-        starts = torch.randint(len(noise), (len(rows),), generator=random)
-        gaps = torch.cat([noise, noise]).unfold(0, len(noise), 1)[starts].to(self.low)
-        for low, high, values in zip(self.low.T, self.high.T, anchors.float().T, strict=True):
-            gaps += torch.maximum(low - values[:, None], values[:, None] - high).relu_().square_()
+        gaps = self._jitter(self.low.shape[0], len(rows), random).to(self.low)
+        for low, high, column in zip(self.low.T, self.high.T, anchors.float().T, strict=True):
+            values = column[:, None]
+            gap = values - values.clamp(low, high)
+            gaps.addcmul_(gap, gap)
         searched = gaps.topk(min(SEARCHED, gaps.shape[1]), dim=1, largest=False).indices
         positions = self.blocks.positions[searched].flatten(1)
         last = len(self.points) - 1
-        samples = self.blocks.order[positions.clamp_max(last)]
-        squares = JITTER * torch.rand(samples.shape, generator=random).to(anchors)
-        for column in self.points.T:
-            squares += (column[samples] - column[rows, None]).square_()
+        samples = self.blocks.blocks[searched].flatten(1)
+        apart = self.inside[searched].flatten(1, 2).sub_(anchors[:, None])
+        squares = self._jitter(samples.shape[1], len(rows), random).to(anchors)
+        squares = squares + apart.square_().sum(dim=2)
         taken = torch.zeros(len(self.points), dtype=torch.bool, device=rows.device)
         taken[rows] = True
         usable = self.filled.to(rows.device) & ~taken
@@ -149,6 +150,12 @@ class MemoryBank(nn.Module):
         kept = samples.gather(1, nearest.indices)[nearest.values.isfinite()]
         distinct: Tensor = torch.unique(kept)
         return distinct
+
+    def _jitter(self, count: int, anchors: int, random: torch.Generator) -> Tensor:
+        """Random parts of distances, (anchors, count): the same numbers, from a random start."""
+        numbers = JITTER * torch.rand(count, generator=random)
+        starts = torch.randint(count, (anchors,), generator=random)
+        return torch.cat([numbers, numbers]).unfold(0, count, 1)[starts]
 
     def _check(self, rows: Tensor) -> None:
         if rows.ndim != 1 or rows.is_floating_point() or rows.dtype == torch.bool:

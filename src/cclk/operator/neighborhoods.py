@@ -38,8 +38,10 @@ SMALLEST = 768
 """Below this number of samples, computing all pairs is faster than finding out which matter."""
 MOST_SCORED = 0.6
 """Share of pairs beyond which computing all of them is faster in any case."""
-PAIR, TILE_PAIRS, SAMPLE_PAIRS = 0.6, 1e5, 300
-"""What a pair that matters, a tile and a sample cost, in units of a pair where all are computed."""
+PAIR, TILE_PAIRS, BOUND_PAIRS, LINE_PAIRS, TREE_PAIRS = 0.6, 1e5, 1.5, 20, 100
+"""What a pair that matters, a tile, a bound, and a sample on a line and in a tree cost, in units of
+a pair where all are computed.
+"""
 PROBES = 8
 """Anchors whose neighbors are counted before a tree is built."""
 CORNERS = 0.7
@@ -229,7 +231,9 @@ def _is_cheaper(scored: float, anchors: range, condition: Condition, columns: in
     samples = len(condition)
     tiles = len(anchors) / tile_size(len(anchors), samples, columns)
     pairs = len(anchors) * samples
-    cost = PAIR * scored * pairs + TILE_PAIRS * tiles + SAMPLE_PAIRS * samples
+    cost = PAIR * scored * pairs + TILE_PAIRS * tiles
+    cost += BOUND_PAIRS * min(BOUNDS, pairs / BLOCK)
+    cost += (LINE_PAIRS if columns == 1 else TREE_PAIRS) * samples
     return scored <= MOST_SCORED and cost < pairs
 
 
