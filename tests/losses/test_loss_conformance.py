@@ -112,13 +112,17 @@ def test_gradients_do_not_change_when_they_are_used(name: str, reduction: str) -
     x, y = x.requires_grad_(), y.requires_grad_()
     loss = LOSSES[name][0](views="all", symmetric=True, reduction=reduction)
     value = loss(x, y, z)
-    first = torch.autograd.grad(value, (x, y), retain_graph=True)
-    for gradient in first:
-        gradient.zero_()
-    second = torch.autograd.grad(value, (x, y), retain_graph=True)
-    doubled = torch.autograd.grad(2 * value, (x, y))
-    for one, two in zip(second, doubled, strict=True):
+    once = torch.autograd.grad(value, (x, y), retain_graph=True)
+    first = [gradient.clone() for gradient in once]
+    again = torch.autograd.grad(value, (x, y), retain_graph=True)
+    doubled = torch.autograd.grad(2 * value, (x, y), retain_graph=True)
+    batched = torch.autograd.grad(
+        value, (x, y), torch.tensor([1.0, 3.0]).double(), is_grads_batched=True
+    )
+    for one, same, two, several in zip(first, again, doubled, batched, strict=True):
+        assert torch.equal(one, same)
         torch.testing.assert_close(2 * one, two)
+        torch.testing.assert_close(several, torch.stack([one, 3 * one]))
         assert one.abs().max() > 0
 
 

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 import cclk
 from cclk import kernels
+from cclk.condition import Condition
+from cclk.losses import sparse
 from cclk.operator import neighborhoods
 
 LOSS = {torch.float32: 1e-6, torch.float64: 1e-12}
@@ -168,3 +170,56 @@ def test_losses_that_need_all_pairs_say_so() -> None:
     x, y = torch.randn(2, 100, 6)
     loss = cclk.WeaklySupCCLK(KERNELS["delta"]())
     assert "contains all of them" in computed(loss, x, y, condition(100, 1, 0), sparse=True)[1]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sums_of_kernel_values_next_to_zero(sparse: bool) -> None:
+    """Products of kernels underflow in more steps than a kernel does."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.rand(80, 2, generator=generator).double()
+    z[0] = z[1:].amax(dim=0) + 26.75
+    x, y = torch.randn(2, 80, 6, generator=generator)
+    loss = cclk.FairCCLK(kernels.RBF([0], length_scale=1.0) * kernels.RBF([1], length_scale=1.0))
+    values, _ = computed(loss, x, y, z, sparse)
+    assert all(value.isfinite().all() for value in values)
+
+
+class Wavelet(kernels.RBF):
+    """(1 - d^2) exp(-d^2 / 2), which is negative between some values, and never above RBF."""
+
+    def evaluate(self, a: Condition, b: Condition) -> Tensor:
+        values = super().evaluate(a, b)
+        return values * (1 + 2 * values.clamp_min(1e-300).log())
+
+    def pairs(self, a: Condition, b: Condition) -> Tensor:
+        values = super().pairs(a, b)
+        return values * (1 + 2 * values.clamp_min(1e-300).log())
+
+
+def test_kernels_with_negative_values() -> None:
+    x, y = torch.randn(2, 200, 6).double()
+    z = torch.rand(200, 1, generator=torch.Generator().manual_seed(0)).double()
+    loss = cclk.FairCCLK(Wavelet(length_scale=0.02), weights="nw")
+    dense, _ = computed(loss, x, y, z, sparse=False)
+    found, pairs = computed(loss, x, y, z, sparse=True)
+    assert "do not matter" in pairs
+    check(torch.float64, dense, found)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.1, 0.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_negligible_weights_do_not_matter_to_any_estimate(
+    temperature: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where near samples are opposite to the anchor, and far ones equal to it."""
+    z = torch.linspace(0, 1, 60).double()
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6, generator=generator) + 0.01 * torch.randn(60, 6, generator=generator)
+    y = -x + 0.01 * torch.randn(60, 6, generator=generator)
+    y[::7] *= -1
+    x, y = x.to(dtype), y.to(dtype)
+    loss = cclk.FairCCLK(kernels.RBF(length_scale=0.02), weights="nw", temperature=temperature)
+    found, _ = computed(loss, x, y, z, sparse=False)
+    monkeypatch.setattr(sparse, "negligible", lambda *arguments: 0.0)
+    exact, _ = computed(loss, x, y, z, sparse=False)
+    check(dtype, exact, found)

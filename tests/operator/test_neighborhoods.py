@@ -57,9 +57,10 @@ def test_what_is_dropped_is_within_its_bound(
     found = Neighborhoods(kernel, table, range(50, 350))
     assert torch.equal(torch.cat(found.tiles).sort().values, torch.arange(50, 350))
     all_totals = found.totals.split(found.tile_size)
-    for tile, totals, samples, dropped in zip(
+    for tile, totals, blocks, dropped in zip(
         found.tiles, all_totals, *found.candidates(share), strict=True
     ):
+        samples = found.samples(blocks)
         assert set(tile.tolist()) <= set(samples.tolist()), "an anchor is its own neighbor"
         assert len(set(samples.tolist())) == len(samples)
         values = kernel.evaluate(table.rows(tile), table)
@@ -114,7 +115,8 @@ def test_what_is_dropped_on_a_line_is_bounded_for_every_anchor(
     values[0] = outlier
     table, kernel = as_condition(values), kernels.RBF(length_scale=0.005)
     lines = neighborhoods.Neighborhoods(kernel, table, range(600))
-    for tile, kept, dropped in zip(lines.tiles, *lines.candidates(1e-9), strict=True):
+    for tile, blocks, dropped in zip(lines.tiles, *lines.candidates(1e-9), strict=True):
+        kept = lines.samples(blocks)
         assert len(kept) < 400, "blocks are dropped"
         exact = kernel.evaluate(table.rows(tile), table)
         exact[:, kept] = 0.0

@@ -146,7 +146,7 @@ def descend(
         optimizer.step()
         with torch.no_grad():
             torch._foreach_lerp_(average.parameters, network.parameters, 1.0 - momentum)
-        if (step + 1) % max(1, steps // _EVALUATIONS) == 0:
+        if (step + 1) % (steps // _EVALUATIONS) == 0:
             now = error()
             stale = 0 if now < best_error else stale + 1
             if now < best_error:

@@ -90,8 +90,7 @@ def fit_mlp(
     t, held_t = torch.from_numpy(target).float(), torch.from_numpy(validation_target).float()
     random = torch.Generator().manual_seed(seed)
     batch = 256 if len(x) > _FEW else 128
-    # A few samples are learned in a few steps.
-    steps = min(2_000, max(min(600, len(x)), 60 * len(x) // batch))
+    steps = min(2_000, max(600, 60 * len(x) // batch))
     network = MLPProbe.start(start, random)
     decay = _DECAY * min(1.0, _FEW / len(x))
     decays = [(network.parameters[:3], decay), (network.parameters[3:], 0.0)]

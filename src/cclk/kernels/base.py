@@ -61,7 +61,7 @@ class Kernel(ABC):
 
     def pairs(self, a: Condition, b: Condition) -> Tensor:
         """Return k(a_i, b_i) of every row, float64 (len(a),)."""
-        parts = [slice(start, start + 256) for start in range(0, len(a), 256)]
+        parts = [slice(start, start + 32) for start in range(0, len(a), 32)]
         return torch.cat([self.evaluate(a.rows(p), b.rows(p)).diagonal() for p in parts])
 
     def feature_count(self, a: Condition) -> int | None:

@@ -150,7 +150,7 @@ class Batch:
         with self.without_autocast():
             directions = self.directions()
             objectives = [make(each.layout) for each in directions]
-            sparse.prepare(objectives)
+            sparse.prepare(objectives, self.dtype)
             return self.reduce(list(map(self.contrast, directions, objectives)))
 
 

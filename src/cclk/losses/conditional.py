@@ -119,7 +119,7 @@ def conditional_contrast(
             make(layout, options.scale, NeighborWeights(each.rows, layout, each.counts_own))
             for (_, _, layout), each in zip(directions, cycle(weights), strict=False)
         ]
-        pairs = sparse.prepare(objectives)
+        pairs = sparse.prepare(objectives, batch.dtype)
         loss = batch.reduce(list(map(batch.contrast, directions, objectives)))
         return loss, Report(
             weights[0].solver,

@@ -53,11 +53,18 @@ class Contrast(torch.autograd.Function):
             assert gradients is not None
         else:
             gradients = ctx.saved_tensors
-            # `loss.backward()` passes 1: no copies of the gradients then. A GPU would have to wait.
-            if incoming.device.type != "cpu" or float(incoming) != 1.0:
+            if not _is_one(incoming):  # `loss.backward()` passes 1: no copies of the gradients then
                 gradients = tuple(saved * incoming for saved in gradients)
         of_anchors, of_neighbors, of_floor = gradients
         return of_anchors, of_neighbors, of_floor if ctx.learns_floor else None, *[None] * 4
+
+
+def _is_one(incoming: Tensor) -> bool:
+    """Whether a number is 1; False on a GPU, which would have to wait."""
+    try:
+        return incoming.device.type == "cpu" and float(incoming) == 1.0
+    except RuntimeError:  # `is_grads_batched`: several numbers
+        return False
 
 
 def run(

@@ -128,7 +128,9 @@ def run(
     """
     layout = objective.layout
     columns = neighbors.shape[0]
-    size = min(TILE_ROWS, max(FEWEST_ROWS, TILE_SCORES // columns), layout.anchors)
+    size = min(TILE_ROWS, layout.anchors)
+    if neighbors.device.type == "cpu":
+        size = min(size, max(FEWEST_ROWS, TILE_SCORES // columns))
     buffer = neighbors.new_empty(size, columns)
     losses = []
     gradients = (

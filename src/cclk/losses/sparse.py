@@ -3,7 +3,8 @@
 Of an anchor with temperature t, columns with a total weight of d are dropped. As scores are at most
 1/t, their share of the estimate c is at most d exp(1/t) / c. Columns are dropped as long as this is
 below `TOLERANCE`, with the c that was computed. This is a bound of the error of log c, and so of
-the loss of the anchor, and of the share of its gradient that is missing.
+the loss of the anchor, and of the share of its gradient that is missing. An estimate that is nearly
+as small as any can be may miss three times as much: as a block, as a sample, and as a weight.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ tile are first selected for the former, and again for the latter where it is nee
 """
 
 
-def prepare(objectives: Sequence[object]) -> str:
+def prepare(objectives: Sequence[object], dtype: torch.dtype) -> str:
     """Find the neighborhoods of objectives that have some, and return what is computed and why.
 
     Args:
         objectives: Objectives of one loss; those of the same weights share their neighborhoods.
+        dtype: The dtype of the embeddings.
     """
     shared: dict[int, tuple[Neighborhoods | None, str]] = {}
     for objective in objectives:
@@ -42,7 +44,7 @@ def prepare(objectives: Sequence[object]) -> str:
             return "all pairs are computed: every sample has a weight"
         if id(rows) not in shared:
             anchors = range(layout.first, layout.first + layout.anchors)
-            share = _share(objective, TYPICAL / objective.temperature, torch.float32)
+            share = _share(objective, TYPICAL / objective.temperature, dtype)
             shared[id(rows)] = rows.neighborhoods(anchors, share)
         objective.neighborhoods, reason = shared[id(rows)]
     return reason

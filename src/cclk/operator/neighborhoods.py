@@ -51,10 +51,10 @@ MOST_COLUMNS = 8
 
 
 class Candidates(NamedTuple):
-    """The samples that can matter to each tile of anchors."""
+    """The blocks of samples that can matter to each tile of anchors."""
 
-    samples: tuple[Tensor, ...]
-    """Sample numbers for each tile, (m,), in the order of the tree."""
+    blocks: tuple[Tensor, ...]
+    """Numbers of blocks for each tile, in the order of the tree."""
     dropped: tuple[Tensor, ...]
     """Bound of the sum of all other kernel values of each anchor of a tile, float64 (a,)."""
 
@@ -104,8 +104,20 @@ class Neighborhoods:
         Args:
             share: As in `candidates`.
         """
-        kept = sum(map(len, self.candidates(share).samples))
-        return kept / max(1, len(self.tiles) * len(self.order))
+        kept = sum(map(len, self.candidates(share).blocks))
+        return kept / max(1, len(self.tiles) * len(self.blocks))
+
+    def samples(self, blocks: Tensor) -> Tensor:
+        """Return the sample numbers of some blocks.
+
+        Args:
+            blocks: Numbers of blocks, in ascending order.
+        """
+        samples = self.blocks.index_select(0, blocks).flatten()
+        filled = self.positions.numel() - len(self.order)
+        if filled and len(blocks) and int(blocks[-1]) == len(self.blocks) - 1:
+            samples = samples[:-filled]
+        return samples
 
     @cached_property
     def totals(self) -> Tensor:
@@ -118,7 +130,7 @@ class Neighborhoods:
         sums = torch.zeros(count, dtype=torch.float64, device=self.order.device)
         for shift in SHIFTS:
             first, second = slice(0, max(0, count - shift)), slice(shift, count)
-            values = self.kernel.pairs(ordered.rows(first), ordered.rows(second))
+            values = self.kernel.pairs(ordered.rows(first), ordered.rows(second)).relu_()
             sums[first] += values
             sums[second] += values
         by_sample = torch.empty_like(sums)
@@ -145,7 +157,7 @@ class Neighborhoods:
             totals = self.totals[part].amin(dim=2)
             bounds = self.kernel.upper_bound(boxes, self.boxes)
             assert bounds is not None
-            bounds = bounds.mul_(BLOCK).view(*totals.shape, blocks)
+            bounds = (bounds * BLOCK).reshape(*totals.shape, blocks)
             relative = torch.where(bounds > 0, bounds / totals[:, :, None], 0.0)  # 0 / 0 is 0
             smallest, order = relative.amax(dim=1).sort(dim=1)
             kept = torch.empty_like(smallest, dtype=torch.bool)
@@ -154,13 +166,9 @@ class Neighborhoods:
             sums = (bounds * ~kept[:, None]).sum(dim=2)
             dropped.append(sums.repeat_interleave(together, dim=1).flatten())
         kept = torch.cat(masks)
-        counts = (kept.sum(dim=1) * BLOCK).tolist()
-        samples = list(torch.split(self.blocks[kept.nonzero()[:, 1]].flatten(), counts))
-        filled = self.positions.numel() - len(self.order)
-        for number in kept[:, -1].nonzero()[:, 0].tolist() if filled else ():
-            samples[number] = samples[number][:-filled]
+        numbers = torch.split(kept.nonzero()[:, 1], kept.sum(dim=1).tolist())
         bound = torch.split(torch.cat(dropped)[: len(self.anchors)], size)
-        return Candidates(tuple(samples), tuple(bound))
+        return Candidates(tuple(numbers), tuple(bound))
 
 
 def find(
@@ -203,7 +211,8 @@ def tile_size(anchors: int, samples: int, columns: int) -> int:
     """
     # Few anchors among many samples: fewer in a tile, so that they are close to each other.
     largest = LINE_TILE if columns == 1 else TILE
-    return min(largest, max(SMALLEST_TILE, largest * anchors // max(1, samples)))
+    size = min(largest, max(SMALLEST_TILE, largest * anchors // max(1, samples)))
+    return 1 << (size.bit_length() - 1)  # a power of two, which divides into any smaller one
 
 
 def _expected(
@@ -218,7 +227,7 @@ def _expected(
     samples = len(condition)
     step = max(1, len(anchors) // PROBES)
     probes = torch.arange(anchors.start, anchors.stop, step, device=condition.values.device)
-    values = kernel.evaluate(condition.rows(probes), condition)
+    values = kernel.evaluate(condition.rows(probes), condition).relu()
     totals = values.sum(dim=1, keepdim=True) - kernel.diagonal(condition.rows(probes))[:, None]
     near = float((values > share * totals / samples).double().mean())
     tile = tile_size(len(anchors), samples, columns) / max(1, len(anchors))

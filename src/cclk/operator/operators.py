@@ -143,6 +143,6 @@ class GroupRows(LocalRows):
     def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         # Other groups have no weight at all, so nothing that is dropped has one.
         found, rows = neighborhoods.candidates(0.0), neighborhoods.tiles[tile]
-        samples = found.samples[tile]
+        samples = neighborhoods.samples(found.blocks[tile])
         same = self.groups[rows, None] == self.groups[samples]
         return Near(samples, same * self.value[rows, None], found.dropped[tile])

@@ -158,9 +158,10 @@ class KernelAverage(LocalRows):
     @torch.no_grad()
     def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         found, anchors = neighborhoods.candidates(share), neighborhoods.tiles[tile]
-        samples, dropped = found.samples[tile], found.dropped[tile]
+        samples, dropped = neighborhoods.samples(found.blocks[tile]), found.dropped[tile]
         # One row for each sample, because rows can be selected much faster than columns.
         values = self.kernel.evaluate(self.condition.rows(samples), self.condition.rows(anchors))
+        values.relu_()
         position = samples.new_empty(len(self.condition))
         position[samples] = torch.arange(len(samples), device=samples.device)
         values[position[anchors], torch.arange(len(anchors), device=samples.device)] = 0.0
@@ -183,8 +184,8 @@ class KernelAverage(LocalRows):
 
 
 def _reciprocal(total: Tensor) -> Tensor:
-    """1 / total, and 1 where it is 0: multiplying by it is faster than dividing."""
-    return total.where(total > 0, 1.0).reciprocal_()
+    """1 / total, by which multiplying is faster than dividing; 1 where it would overflow."""
+    return total.where(total > 1e-300, 1.0).reciprocal_()
 
 
 @eager

@@ -34,7 +34,6 @@ def launch(settings: Settings) -> Any:
     """
     with needed_for("training"), without_new_variables():
         from lightning_fabric import Fabric
-        from lightning_fabric.strategies.ddp import DDPStrategy
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
     world = devices * settings.train.nodes
     if "LOCAL_WORLD_SIZE" in os.environ:
@@ -54,8 +53,7 @@ def launch(settings: Settings) -> Any:
             accelerator="cuda" if torch.cuda.is_available() else "cpu",
             devices=devices,
             num_nodes=max(1, world // devices),
-            # Statistics of batch norms are equal on all processes without a broadcast.
-            strategy=DDPStrategy(broadcast_buffers=False) if world > 1 else "auto",
+            strategy="ddp" if world > 1 else "auto",
             precision="32-true" if settings.train.precision == "float32" else "bf16-mixed",
         )
         fabric.launch()
