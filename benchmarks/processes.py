@@ -23,7 +23,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,11 +95,14 @@ def train(folder: Path, processes: int, threads: int, *options: str) -> list[dic
     return RunFolder(folder).metrics()
 
 
-def curves(counts: tuple[int, ...]) -> list[dict[str, object]]:
+VARIANTS = {method: ["--method", method] for method in METHODS} | MORE
+
+
+def curves(counts: tuple[int, ...], names: Sequence[str]) -> list[dict[str, object]]:
     """The largest relative difference of the losses of a run from those with one process."""
     rows: list[dict[str, object]] = []
-    variants = {method: ["--method", method] for method in METHODS} | MORE
-    for name, options in variants.items():
+    for name in names:
+        options = VARIANTS[name]
         train_options = ["--steps", str(STEPS), *GENTLE, *options]
         with tempfile.TemporaryDirectory() as folder:
             runs = {
@@ -177,17 +180,24 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result here")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison of speed")
     parser.add_argument("--only", choices=("curves", "speed", "traffic"), help="keep the others")
+    parser.add_argument("--curves", choices=VARIANTS, nargs="+", help="keep other curves")
     arguments = parser.parse_args()
+    names = arguments.curves or list(VARIANTS)
     parts: dict[str, Callable[[], object]] = {
         "traffic": lambda: [traffic(world) for world in (2, 4)],
         "speed": lambda: speed(arguments.rounds),
-        "curves": lambda: curves((2, 4)),
+        "curves": lambda: curves((2, 4), names),
     }
     result: dict[str, object] = {}
     if arguments.only and arguments.json and arguments.json.exists():
         before = json.loads(arguments.json.read_text(encoding="utf-8"))
         result = {name: before[name] for name in parts if name in before}
+    known = result.get("curves", [])
+    assert isinstance(known, list)
     result |= {name: run() for name, run in parts.items() if arguments.only in (None, name)}
+    if arguments.curves:
+        kept = [row for row in known if row["method"] not in names]
+        result["curves"] = [*kept, *result["curves"]]  # type: ignore[misc]
     write_result(arguments.json, "processes", result)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -187,36 +186,6 @@ def chunks() -> str:
     )
 
 
-def tail() -> str:
-    """Leakage among rare values of a condition, with batches, a queue and a bank."""
-    result = read_result("benchmark-tail")
-    heads = ("", "digit, %", "digit in the tail, %", "brightness R²", "R² in the tail")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in result["rows"]:
-        shown = (
-            _mean_and_std([run[name] for run in row["runs"]], percent)
-            for name, percent in (
-                ("accuracy_all", True),
-                ("accuracy_tail", True),
-                ("leakage_all", False),
-                ("leakage_tail", False),
-            )
-        )
-        lines.append(f"| {row['row']} | {' | '.join(shown)} |")
-    count = len(result["rows"][0]["runs"])
-    text = (
-        f"Mean ± standard deviation of {count} seeds, test split, worst probe of the panel. A queue"
-        " and a bank have a momentum encoder, and their kernels are fitted among more samples."
-    )
-    return "\n".join([*lines, "", f"{text} {_source(result)}"])
-
-
-def _mean_and_std(values: list[float], percent: bool) -> str:
-    factor, digits = (100, 1) if percent else (1, 2)
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{factor * statistics.mean(values):.{digits}f} ± {factor * deviation:.{digits}f}"
-
-
 def _source(result: dict[str, Any]) -> str:
     return f"`{result['command']}`, cclk {result['version']}, {result['cores']} cores."
 
@@ -230,5 +199,4 @@ TABLES: dict[str, Callable[[], str]] = {
     "manifest": manifest,
     "processes": several_processes,
     "step": step,
-    "tail": tail,
 }
