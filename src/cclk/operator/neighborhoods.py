@@ -86,17 +86,17 @@ class Neighborhoods:
         self.blocks = self.order[self.positions.clamp_max(count - 1)]
         """Sample numbers of each block, (n / BLOCK, BLOCK)."""
         self.boxes = self._boxes(self.blocks)
-        self._found: dict[float, Candidates] = {}
+        self._candidates: dict[float, Candidates] = {}
 
     def candidates(self, share: float) -> Candidates:
-        """Return the samples that matter to each tile, found once for each share.
+        """Return the samples that matter to each tile, computed once for each share.
 
         Args:
             share: The share of the sum of kernel values of an anchor that may be dropped.
         """
-        if share not in self._found:
-            self._found[share] = self._find(share)
-        return self._found[share]
+        if share not in self._candidates:
+            self._candidates[share] = self._find(share)
+        return self._candidates[share]
 
     def scored(self, share: float) -> float:
         """Return the share of all pairs that matter.
@@ -149,10 +149,10 @@ class Neighborhoods:
         together = 1
         while len(self.anchors) * blocks > BOUNDS * together and size % (2 * together) == 0:
             together *= 2
-        whole = torch.arange(len(self.tiles) * size, device=self.order.device)
-        whole = whole.clamp_max(len(self.anchors) - 1).view(len(self.tiles), -1, together)
+        positions = torch.arange(len(self.tiles) * size, device=self.order.device)
+        positions = positions.clamp_max(len(self.anchors) - 1).view(len(self.tiles), -1, together)
         masks, dropped = [], []
-        for part in torch.split(whole, max(1, BOUNDS_AT_ONCE * together // (blocks * size))):
+        for part in torch.split(positions, max(1, BOUNDS_AT_ONCE * together // (blocks * size))):
             boxes = self._boxes(self.anchors[part.flatten(0, 1)])
             totals = self.totals[part].amin(dim=2)
             bounds = self.kernel.upper_bound(boxes, self.boxes)
@@ -197,7 +197,7 @@ def find(
             return result, f"{scored:.1%} of the pairs are computed: the others do not matter"
     return (
         None,
-        f"all pairs are computed: about {scored:.0%} of them matter, too many for this batch",
+        f"all pairs are computed: {scored:.0%} of them matter, too many for this batch",
     )
 
 

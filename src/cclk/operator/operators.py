@@ -142,7 +142,7 @@ class GroupRows(LocalRows):
 
     def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         # Other groups have no weight at all, so nothing that is dropped has one.
-        found, rows = neighborhoods.candidates(0.0), neighborhoods.tiles[tile]
-        samples = neighborhoods.samples(found.blocks[tile])
+        candidates, rows = neighborhoods.candidates(0.0), neighborhoods.tiles[tile]
+        samples = neighborhoods.samples(candidates.blocks[tile])
         same = self.groups[rows, None] == self.groups[samples]
-        return Near(samples, same * self.value[rows, None], found.dropped[tile])
+        return Near(samples, same * self.value[rows, None], candidates.dropped[tile])

@@ -157,8 +157,8 @@ class KernelAverage(LocalRows):
 
     @torch.no_grad()
     def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
-        found, anchors = neighborhoods.candidates(share), neighborhoods.tiles[tile]
-        samples, dropped = neighborhoods.samples(found.blocks[tile]), found.dropped[tile]
+        candidates, anchors = neighborhoods.candidates(share), neighborhoods.tiles[tile]
+        samples, dropped = neighborhoods.samples(candidates.blocks[tile]), candidates.dropped[tile]
         # One row for each sample, because rows can be selected much faster than columns.
         values = self.kernel.evaluate(self.condition.rows(samples), self.condition.rows(anchors))
         values.relu_()
