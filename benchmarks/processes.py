@@ -198,6 +198,8 @@ def main() -> None:
     if arguments.curves:
         kept = [row for row in known if row["method"] not in names]
         result["curves"] = [*kept, *result["curves"]]  # type: ignore[misc]
+    # Parts that ran one after the other are those of the full command.
+    result["command"] = f"python -m benchmarks.processes --json {arguments.json}"
     write_result(arguments.json, "processes", result)
 
 
