@@ -189,6 +189,7 @@ def main() -> None:
         "curves": lambda: curves((2, 4), names),
     }
     result: dict[str, object] = {}
+    before: dict[str, Any] = {}
     if arguments.only and arguments.json and arguments.json.exists():
         before = json.loads(arguments.json.read_text(encoding="utf-8"))
         result = {name: before[name] for name in parts if name in before}
@@ -198,8 +199,9 @@ def main() -> None:
     if arguments.curves:
         kept = [row for row in known if row["method"] not in names]
         result["curves"] = [*kept, *result["curves"]]  # type: ignore[misc]
-    # Parts that ran one after the other are those of the full command.
-    result["command"] = f"python -m benchmarks.processes --json {arguments.json}"
+    if before:
+        own = " ".join(["python -m benchmarks.processes", *sys.argv[1:]])
+        result["command"] = f"{before['command']}; {own}"
     write_result(arguments.json, "processes", result)
 
 
