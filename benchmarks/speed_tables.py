@@ -140,12 +140,15 @@ def several_processes() -> str:
     for method in dict.fromkeys(row["method"] for row in result["curves"]):
         shown = (f"{curves[method, column]['largest_difference']:.0e}" for column in columns)
         lines.append(f"| {method} | {' | '.join(shown)} |")
+    speeds = " and ".join(
+        f"{row['ratio']:.2f} ({row['network']}, {_step_milliseconds(row):.0f} ms a step)"
+        for row in result["speed"]
+    )
     text = (
         f"Largest relative difference of the loss of any of {processes.STEPS} steps from that of"
         " one process with one thread, at a low learning rate; the first column is what rounding"
-        f" alone does. Two processes with one thread each train at {result['speed']['ratio']:.2f}"
-        " of the speed of one with two threads. Bytes received in a step of the loss, and by the"
-        " cost model: "
+        f" alone does. Two processes with one thread each train at {speeds} of the speed of one"
+        " with two threads. Bytes received in a step of the loss, and by the cost model: "
         + "; ".join(
             f"{row['bytes']:,.0f} and {row['cost_model']:,.0f} on {row['processes']} processes"
             for row in result["traffic"]
@@ -153,6 +156,11 @@ def several_processes() -> str:
         + "."
     )
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
+
+
+def _step_milliseconds(row: dict[str, Any]) -> float:
+    """The duration of a step of one process with two threads."""
+    return 1e3 * processes.BATCH / float(row["images_per_second"]["two threads"])
 
 
 def bank() -> str:

@@ -31,6 +31,7 @@ from cclk.experiments import job as jobs
 from cclk.experiments import pool as pools
 from cclk.experiments.grid import TUNING_SEEDS
 from cclk.experiments.job import Job
+from cclk.experiments.markdown import markdown
 from cclk.experiments.plan import Size, WeightsFigure, score
 from cclk.experiments.results import RunResult, key_of, read
 from cclk.training.run_folder import RunFolder
@@ -548,6 +549,17 @@ def test_what_cannot_be_kept_stops_the_workers(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OSError, match="could not be written"), Pool(1):
         raise OSError("results.json could not be written")
     assert stopped
+
+
+def test_a_column_with_more_seeds(tmp_path: Path) -> None:
+    cells = (Cell("Fair", "few", {"seed": 0}), Cell("Fair", "many", {"temperature": 0.3}))
+    experiment = made(*cells, column_seeds={"many": 5})
+    found = go(experiment, FakePool(lambda job: GOOD), tmp_path)
+    assert [len(cell.runs) for cell in found.cells] == [2, 5]
+    assert (found.seeds, found.column_seeds) == ((0, 1), {"many": 5})
+    assert read(tmp_path / "results" / "made-up.json") == found
+    assert "2 seeds (5 for many)" in markdown(found)
+    assert "of 5 seeds" not in markdown(found)
 
 
 def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import oracles
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 
 import cclk
 from cclk import kernels
+from cclk.condition import as_condition
+from cclk.losses import distributed
 
 WORLD, SIZES = 2, (9, 4)
 PARTS = (slice(0, 9), slice(9, 13))
@@ -72,17 +75,23 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4)).double()
 
 
-def step(name: str, loss: nn.Module, model: nn.Module, rows: slice) -> dict[str, Tensor]:
-    first, second, condition, extra = data()
+def step(
+    name: str, loss: nn.Module, model: nn.Module, rows: slice, knows: bool = False
+) -> dict[str, Tensor]:
+    first, second, labels, extra = data()
+    joined = as_condition(labels)
+    condition = joined.rows(rows)
     model.zero_grad()
     x, y = model(first[rows]), model(second[rows])
     x.retain_grad(), y.retain_grad()
     # HardNegCCLK conditions on its own embeddings; half of the losses borrow neighbors.
-    arguments = (x, y) if name.startswith("HardNeg") else (x, y, condition[rows])
+    arguments = (x, y) if name.startswith("HardNeg") else (x, y, condition)
     support = None
     if "sum" in name:
         support = (extra, None if name.startswith("HardNeg") else torch.arange(6) % 3)
-    value = loss(*arguments, support=support)
+    known = distributed.Joined(list(SIZES), condition, joined)
+    with distributed.knowing(known) if knows else nullcontext():
+        value = loss(*arguments, support=support)
     value.backward()
     gradients = {key: parameter.grad.clone() for key, parameter in model.named_parameters()}
     return {"loss": value.detach(), "x": x.grad, "y": y.grad} | {
@@ -90,16 +99,33 @@ def step(name: str, loss: nn.Module, model: nn.Module, rows: slice) -> dict[str,
     }
 
 
+def check_another_condition(rank: int) -> None:
+    """A condition that a loss makes from that of the batch is not the one that is known."""
+    first, second, labels, _ = data()
+    joined = as_condition(labels)
+    own, loss = joined.rows(PARTS[rank]), cclk.FairCCLK(kernels.Delta(), gather_distributed=True)
+    x, y = first[PARTS[rank]], second[PARTS[rank]]
+    with distributed.knowing(distributed.Joined(list(SIZES), own, joined)):
+        value = loss(x, y, labels[PARTS[rank]] // 2)
+    dist.all_reduce(value)
+    expected = cclk.FairCCLK(kernels.Delta())(first, second, labels // 2)
+    torch.testing.assert_close(value / WORLD, expected)
+
+
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
     )
+    check_another_condition(rank)
     model = nn.parallel.DistributedDataParallel(network())
-    torch.save(
-        {name: step(name, loss, model, PARTS[rank]) for name, loss in losses(gather=True)},
-        f"{folder}/{rank}.pt",
-    )
+    results = {}
+    for name, loss in losses(gather=True):
+        results[name] = step(name, loss, model, PARTS[rank])
+        known = step(name, loss, model, PARTS[rank], knows=True)
+        dist.all_reduce(known["loss"])
+        results[f"{name}, known"] = known | {"loss": known["loss"] / WORLD}
+    torch.save(results, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -110,19 +136,21 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     checked = 0
     for name, loss in losses(gather=False):
         expected = step(name, loss, model, slice(0, 13))
-        for rank, part in enumerate(PARTS):
-            for key, value in expected.items():
-                if key in ("x", "y"):
-                    value = WORLD * value[part]
-                torch.testing.assert_close(
-                    found[rank][name][key],
-                    value,
-                    rtol=1e-6,
-                    atol=1e-9,
-                    msg=lambda m, n=name, k=key: f"{n}, {k}: {m}",
-                )
-                checked += 1
-    assert checked == 17 * 8 * 2 * 7
+        for (rank, part), how, key in itertools.product(
+            enumerate(PARTS), ("", ", known"), expected
+        ):
+            value = expected[key]
+            if key in ("x", "y"):
+                value = WORLD * value[part]
+            torch.testing.assert_close(
+                found[rank][name + how][key],
+                value,
+                rtol=1e-6,
+                atol=1e-9,
+                msg=lambda m, n=name + how, k=key: f"{n}, {k}: {m}",
+            )
+            checked += 1
+    assert checked == 17 * 8 * 2 * 2 * 7
 
 
 def test_one_process_alone_gathers_nothing() -> None:

@@ -21,19 +21,30 @@ def fill(memory: MemoryBank) -> None:
     memory.update(torch.arange(len(memory)), torch.randn(len(memory), 3))
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_the_nearest_samples_are_returned(width: int) -> None:
+@pytest.mark.parametrize(("size", "width"), [(2000, 1), (2000, 3), (20000, 1), (20000, 5)])
+def test_the_nearest_samples_are_returned(size: int, width: int) -> None:
     """As by comparing all samples; neighbors on the other side of a block may differ."""
-    z = torch.rand(2000, width, generator=torch.Generator().manual_seed(0)).double()
-    memory = bank(z, neighbors=5)
+    z = torch.rand(size, width, generator=torch.Generator().manual_seed(0)).double()
+    memory = bank(z, neighbors=5, kernel=kernels.RBF(length_scale=20 / size))
     fill(memory)
-    rows = torch.arange(0, 2000, 40)
+    rows = torch.arange(0, size, size // 50)
     distance = torch.cdist(z[rows], z)
     distance[:, rows] = torch.inf
     expected = distance.topk(5, largest=False).indices.unique()
     found = memory.nearest(rows)
     assert len(set(found.tolist()) & set(expected.tolist())) > 0.9 * len(expected)
     assert not set(found.tolist()) & set(rows.tolist())
+
+
+@pytest.mark.parametrize("size", [2, 33, 16 * 32, 16 * 32 + 1, 9 * 16 * 32 + 40])
+def test_a_last_group_that_is_not_full(size: int) -> None:
+    """The bank of any size finds the samples next to its first and its last one."""
+    memory = bank(torch.linspace(0, 1, size).double(), neighbors=2)
+    fill(memory)
+    count = min(2, size - 1)
+    assert torch.equal(memory.nearest(torch.tensor([0])), torch.arange(1, 1 + count))
+    last = torch.tensor([size - 1])
+    assert torch.equal(memory.nearest(last), torch.arange(size - 1 - count, size - 1))
 
 
 def test_only_samples_that_were_embedded() -> None:

@@ -138,6 +138,27 @@ def test_with_support(views: str) -> None:
     check(torch.float64, dense, found)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("views", ["cross", "all"])
+@pytest.mark.parametrize("method", [cclk.FairCCLK, cclk.WeaklySupCCLK])
+def test_a_support_with_a_gradient_changes_no_other_one(
+    method: type[cclk.FairCCLK], views: str, sparse: bool
+) -> None:
+    x, y = torch.randn(2, 100, 6).double()
+    extra, z = torch.randn(60, 6).double(), condition(160, 1, 0)
+    loss = method(KERNELS["rbf"](), weights="nw", views=views)
+    fixed, _ = computed(loss, x, y, z[:100], sparse=sparse, support=(extra, z[100:]))
+    learned = extra.clone().requires_grad_()
+    found, _ = computed(loss, x, y, z[:100], sparse=sparse, support=(learned, z[100:]))
+    check(torch.float64, fixed, found)
+    (gradient,) = torch.autograd.grad(loss(x, y, z[:100], support=(learned, z[100:])), learned)
+    row, shift = int(gradient.norm(dim=1).argmax()), torch.zeros_like(extra)
+    shift[row] = 1e-5 * gradient[row] / gradient[row].norm()
+    there, back = (loss(x, y, z[:100], support=(extra + s, z[100:])) for s in (shift, -shift))
+    slope = (there - back) / 2e-5
+    torch.testing.assert_close(slope, gradient[row].norm(), rtol=1e-5, atol=1e-8)
+
+
 def test_with_a_learned_temperature() -> None:
     x, y = torch.randn(2, 120, 6).double()
     z = condition(120, 1, 0)

@@ -204,6 +204,7 @@ class _Grid:
             self._signed(),
             note=self.plan.note,
             seeds=tuple(range(self.shown)),
+            column_seeds={} if self.requested else self.plan.column_seeds,
             split=self.plan.split,
             measures=self.plan.all_measures,
             axis=self.experiment.axis,
@@ -225,7 +226,8 @@ class _Grid:
         source = self._tuned(cell)
         ready = not source.choices or self._selected(source) is not None
         tuning = [job for job in self._choices(cell) if self._finished(job)]
-        seeds = [job for job in self._seeds(cell, self.shown) if ready and self._finished(job)]
+        count = max(self._count(cell), self.shown)
+        seeds = [job for job in self._seeds(cell, count) if ready and self._finished(job)]
         return CellResult(
             **vars(cell),
             selected=self._selected(cell),

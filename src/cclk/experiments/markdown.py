@@ -60,11 +60,14 @@ def _how(result: ExperimentResult) -> str:
         return f"`{result.command}`, cclk {result.version}."
     note = f"{result.note[0].upper()}{result.note[1:]}. " if result.note else ""
     seeds = len(result.seeds)
+    others = ", ".join(
+        f"{count} for {column}" for column, count in result.column_seeds.items() if count != seeds
+    )
     hours = result.process_seconds / 3600
     return (
-        f"{note}{seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation on the"
-        f" {result.split} split; {hours:.1f} hours of one-thread processes. `{result.command}`,"
-        f" cclk {result.version}, torch {result.torch}."
+        f"{note}{seeds} seed{'s' if seeds > 1 else ''}{others and f' ({others})'}, mean ± standard"
+        f" deviation on the {result.split} split; {hours:.1f} hours of one-thread processes."
+        f" `{result.command}`, cclk {result.version}, torch {result.torch}."
     )
 
 
@@ -91,7 +94,8 @@ def _rows(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
 
 def _fewer(cell: CellResult, result: ExperimentResult) -> str:
     """The number of seeds of a cell that does not have all of them."""
-    seeds, total = len(cell.runs), len(result.seeds)
+    seeds = len(cell.runs)
+    total = result.column_seeds.get(cell.column, len(result.seeds))
     return "" if seeds == total else f" ({seeds} of {total} seeds)"
 
 

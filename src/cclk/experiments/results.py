@@ -86,6 +86,8 @@ class ExperimentResult:
     cores: int | None = None
     note: str = ""
     seeds: tuple[int, ...] = ()
+    column_seeds: Mapping[str, int] = field(default_factory=dict)
+    """Column -> number of seeds, where it is not that of `seeds`."""
     split: SplitName = "test"
     measures: tuple[Measure, ...] = ()
     axis: str = ""
@@ -107,6 +109,8 @@ class ExperimentResult:
     def to_json(self) -> dict[str, object]:
         tree: dict[str, object] = asdict(self, dict_factory=_without_none)
         kept = (*_HEADER, "figure") if self.figure else tree
+        if not self.column_seeds:
+            tree.pop("column_seeds")
         return {name: value for name, value in tree.items() if name in kept}
 
     @classmethod

@@ -15,8 +15,8 @@ from cclk.errors import CclkError
 from cclk.kernels.bandwidth import HasLengthScale, Scale, distances, divisor
 from cclk.kernels.base import Box, Leaf
 
-_LARGEST_PRODUCT = 1e4
-"""Squares of distances are expanded into products up to this half of a squared length: about 1e-12
+_LARGEST_PRODUCT = 1e5
+"""Squares of distances are expanded into products up to this half of a squared length: about 1e-11
 of a kernel value is lost.
 """
 
@@ -111,11 +111,11 @@ class Stationary(Leaf, HasLengthScale):
 
 
 def exponential(exponents: Tensor) -> Tensor:
-    """exp of float64 numbers of at most 0, in place; 0 below exp(-700).
+    """exp of float64 numbers, in place; 1 above 0, and 0 below exp(-700).
 
     Most exponents of a narrow kernel are far below that, where exp itself is four times slower.
     """
-    return torch.threshold_(exponents.clamp_min_(-700.0).exp_(), 1e-304, 0.0)
+    return torch.threshold_(exponents.clamp_(-700.0, 0.0).exp_(), 1e-304, 0.0)
 
 
 def _half_squares(values: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ class RBF(Stationary):
         # -|a - b|^2 / 2 = a b - |a|^2 / 2 - |b|^2 / 2, as one product.
         left = torch.cat([left, -left_halves, torch.ones_like(left_halves)], dim=1)
         right = torch.cat([right, torch.ones_like(right_halves), -right_halves], dim=1)
-        return exponential((left @ right.T).clamp_max_(0))
+        return exponential(left @ right.T)
 
     def of_squares(self, squares: Tensor) -> Tensor:
         return exponential(squares.mul_(-0.5))

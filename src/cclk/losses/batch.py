@@ -61,7 +61,12 @@ class Batch:
         self.local = len(x)
         self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
         self.support = None if support is None else unit(support, "support[0]", self.dtype)
-        self.counts = distributed.sizes(self.local, x.device) if self.joins else [self.local]
+        self.known = distributed.known() if self.joins else None
+        self.counts = [self.local]
+        if self.known is not None:
+            self.counts = self.known.counts
+        elif self.joins:
+            self.counts = distributed.sizes(self.local, x.device)
         self.size = sum(self.counts)
         if self.size < 2:
             raise DataError(
@@ -74,17 +79,32 @@ class Batch:
         """The rows of all processes."""
         return distributed.gather(local, self.counts) if self.joins else local
 
-    def join_condition(self, condition: Condition) -> Condition:
-        """The condition of the joined batch."""
+    def join_condition(self, condition: Condition, source: object) -> Condition:
+        """The condition of the joined batch.
+
+        Args:
+            condition: That of the local batch.
+            source: The object that it was made from.
+        """
         if not self.joins:
             return condition
+        known = self.known
+        if known is not None and known.condition is not None and source is known.own:
+            return known.condition.to(self.device)
         return Condition(self.join(condition.values), condition.columns, condition.dtype)
 
     def directions(self) -> list[Direction]:
         """x as anchors, and, if the loss is symmetric, y as anchors too."""
         within, symmetric = self.options.views == "all", self.options.symmetric
         support = [] if self.support is None else [self.support]
-        layout = Layout(self.local, self.first, self.size, sum(map(len, support)), within)
+        layout = Layout(
+            self.local,
+            self.first,
+            self.size,
+            sum(map(len, support)),
+            within,
+            fixed=not any(part.requires_grad for part in support),
+        )
         x, y = self.x, self.y
         if self.joins and (within or symmetric):  # both views in one message
             views = self.join(torch.cat([x, y], dim=1))
@@ -142,7 +162,7 @@ class Batch:
         if self.options.reduction == "none":
             loss = loss / len(shares)
         if self.joins and self.options.reduction != "none":
-            loss = distributed.total(loss)
+            loss = distributed.total(loss) if self.known is None else loss * len(self.counts)
         return loss.to(self.result_dtype)
 
     def loss(self, make: Callable[[Layout], Objective]) -> Tensor:

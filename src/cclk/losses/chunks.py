@@ -45,16 +45,25 @@ class Chunks:
             for buffer, values in zip(network.buffers(), before, strict=True):
                 buffer.copy_(values)
 
-    def backward(self) -> None:
-        """Compute each chunk again and add the gradient of the loss to the parameters."""
+    def backward(self, gradients: Sequence[tuple[Tensor | None, ...]] | None = None) -> None:
+        """Compute each chunk again and add the gradient of the loss to the parameters.
+
+        Args:
+            gradients: Of the outputs of each chunk; by default what the outputs received.
+        """
+        if gradients is None:
+            gradients = [
+                tuple(None if leaf is None else leaf.grad for leaf in cached)
+                for cached in self.outputs
+            ]
         with torch.random.fork_rng():
-            for inputs, cached, random in zip(self.inputs, self.outputs, self._random, strict=True):
+            for inputs, incoming, random in zip(self.inputs, gradients, self._random, strict=True):
                 _set_random_state(random)
                 outputs = _as_tuple(self.network(*inputs))
                 pairs = [
-                    (out, leaf.grad)
-                    for out, leaf in zip(outputs, cached, strict=True)
-                    if out is not None and leaf is not None and leaf.grad is not None
+                    (out, gradient)
+                    for out, gradient in zip(outputs, incoming, strict=True)
+                    if out is not None and gradient is not None
                 ]
                 if pairs:
                     torch.autograd.backward(
@@ -107,12 +116,23 @@ def backward_in_chunks(
     chunks = Chunks(network, parts)
     count = len(parts) // len(views)
     embeddings = [
-        torch.cat([out for (out,) in chunks.outputs[start : start + count] if out is not None])
+        torch.cat(
+            [out.detach() for (out,) in chunks.outputs[start : start + count] if out is not None]
+        )
         for start in range(0, len(parts), count)
     ]
-    value = loss(*embeddings)
+    chunks.outputs.clear()
+    value = loss(*(each.requires_grad_() for each in embeddings))
     torch.autograd.backward(value)
-    chunks.backward()
+    gradients = [each.grad for each in embeddings]
+    del embeddings
+    chunks.backward(
+        [
+            (part,)
+            for each in gradients
+            for part in ([None] * count if each is None else torch.split(each, chunk))
+        ]
+    )
     return value.detach()
 
 

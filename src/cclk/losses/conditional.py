@@ -139,7 +139,7 @@ def joined_condition(
         raise DataError(
             f"condition has {len(table)} rows but x has {batch.local}: every sample needs one row"
         )
-    table = batch.join_condition(table)
+    table = batch.join_condition(table, condition)
     if extra is None:
         return table
     more = as_condition(extra_condition, name="support[1]", device=batch.device)

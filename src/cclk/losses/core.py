@@ -45,6 +45,8 @@ class Layout:
     batch: int
     support: int
     within: bool
+    fixed: bool = False
+    """Whether the support has no gradient."""
 
     @property
     def samples(self) -> int:
@@ -58,6 +60,13 @@ class Layout:
     def negatives(self) -> int:
         """How many columns are neither the anchor itself nor its positive."""
         return self.columns - (2 if self.within else 1)
+
+    def learned(self) -> list[slice]:
+        """Columns that have a gradient."""
+        if not (self.fixed and self.support):
+            return [slice(0, self.columns)]
+        within = [slice(self.samples, self.columns)] if self.within else []
+        return [slice(0, self.batch), *within]
 
     def positive(self, tile: Tensor, start: int, stop: int) -> Tensor:
         """The entries of the anchors' positives, a view of the tile, (stop - start,)."""
@@ -138,6 +147,7 @@ def run(
         if grad
         else None
     )
+    learned = layout.learned()
     for start in range(0, layout.anchors, size):
         stop = min(start + size, layout.anchors)
         rows = anchors[start:stop] * factor
@@ -151,7 +161,9 @@ def run(
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
         local = torch.mm(result.slope, neighbors, out=of_anchors[start:stop])
         local.mul_(coefficient * factor)
-        of_neighbors.addmm_(result.slope.T, rows * coefficient)
+        weighted = rows * coefficient
+        for part in learned:
+            of_neighbors[part].addmm_(result.slope[:, part].T, weighted)
         if pull is not None:
             positives = slice(layout.first + start, layout.first + stop)
             local.addcmul_(neighbors[positives], pull[:, None], value=factor)

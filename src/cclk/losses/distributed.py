@@ -9,6 +9,10 @@ compute on the joined batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,10 +20,48 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cclk.condition import Condition
+
 
 def active() -> bool:
     """Whether this is one of several processes."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a process knows of the joined batch without a message from the others."""
+
+    counts: list[int]
+    """The number of samples of each process."""
+    own: Condition | None
+    """The condition of the own samples."""
+    condition: Condition | None
+    """The condition of all samples."""
+
+
+_joined: ContextVar[Joined | None] = ContextVar("joined", default=None)
+
+
+@contextmanager
+def knowing(joined: Joined) -> Iterator[None]:
+    """Let losses use what this process knows instead of asking the others.
+
+    A loss is then that of the own anchors; its mean over processes is that of the joined batch.
+
+    Args:
+        joined: Of the batch of the losses inside the block, the same on all processes.
+    """
+    token = _joined.set(joined)
+    try:
+        yield
+    finally:
+        _joined.reset(token)
+
+
+def known() -> Joined | None:
+    """What is known of the joined batch."""
+    return _joined.get()
 
 
 def sizes(local: int, device: torch.device) -> list[int]:
@@ -42,17 +84,10 @@ def total(loss: Tensor) -> Tensor:
     return joined
 
 
-def summed(tensor: Tensor) -> Tensor:
-    """The sum over processes of statistics that every process then uses, with gradients."""
-    joined: Tensor = _Summed.apply(tensor)  # type: ignore[no-untyped-call]
-    return joined
-
-
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, counts: list[int]) -> Tensor:
-        rank = dist.get_rank()
-        ctx.mine = slice(sum(counts[:rank]), sum(counts[: rank + 1]))
+        ctx.counts = counts
         # Collectives need equal shapes, so every process pads to the largest count.
         padded = tensor.new_zeros(max(counts), *tensor.shape[1:])
         padded[: len(tensor)] = tensor
@@ -63,9 +98,13 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor, None]:
-        summed = incoming.contiguous().clone()
-        dist.all_reduce(summed)
-        return summed[ctx.mine], None
+        # Each process receives the gradients of its own rows only, from all others.
+        own = ctx.counts[dist.get_rank()]
+        parts = incoming.new_empty(len(ctx.counts) * own, *incoming.shape[1:])
+        dist.all_to_all_single(
+            parts, incoming.contiguous(), [own] * len(ctx.counts), list(ctx.counts)
+        )
+        return parts.view(len(ctx.counts), own, *incoming.shape[1:]).sum(dim=0), None
 
 
 class _Total(torch.autograd.Function):
@@ -79,12 +118,3 @@ class _Total(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, incoming: Tensor) -> Tensor:
         return incoming * dist.get_world_size()
-
-
-class _Summed(_Total):
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, incoming: Tensor) -> Tensor:
-        summed = incoming.contiguous().clone()
-        dist.all_reduce(summed)
-        return summed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from cclk._eager import eager
 from cclk.condition import Condition, as_condition
@@ -11,8 +12,13 @@ from cclk.errors import DataError, SettingsError
 from cclk.kernels import Kernel
 from cclk.operator.neighborhoods import MOST_COLUMNS, Neighborhoods
 
-SEARCHED = 8
-"""Blocks that are searched for the neighbors of an anchor."""
+GROUP = 16
+"""Blocks of a group, next to each other in the tree."""
+SEARCHED = (8, 8, 8, 16, 32)
+"""Groups that are searched for the blocks next to an anchor, and blocks for its neighbors, by the
+number of coordinates: in more dimensions, neighbors are in more blocks. The samples from a
+bank of 60,000 then have 0.92 of the sum of all kernel values, or more, on up to 8 normal columns.
+"""
 JITTER = 1e-3
 """Random part of a distance, in length scales: of samples with equal conditions, others are
 neighbors in each step.
@@ -73,12 +79,17 @@ class MemoryBank(nn.Module):
                 f" such as RBF or Delta, on up to {MOST_COLUMNS} columns"
             )
         self.kernel, self.points = kernel, points
+        self.searched = SEARCHED[min(points.shape[1], len(SEARCHED)) - 1]
         self.blocks = Neighborhoods(kernel, self.condition, range(0))
-        self.inside = points[self.blocks.blocks]
-        """Points of the samples of each block, (blocks, samples, m)."""
-        # float32 is enough to rank blocks.
-        self.low = self.inside.amin(dim=1).float()
-        self.high = self.inside.amax(dim=1).float()
+        self.inside = points.T[:, self.blocks.blocks]
+        """Coordinates of the samples of each block, (m, blocks, samples)."""
+        # float32 is enough to rank blocks. The last group is filled up with blocks at infinity.
+        fill = (0, -self.inside.shape[1] % GROUP)
+        low, high = self.inside.amin(dim=2).float(), self.inside.amax(dim=2).float()
+        self.low = pad(low, fill, value=torch.inf).view(len(low), -1, GROUP)
+        self.high = pad(high, fill, value=-torch.inf).view(len(low), -1, GROUP)
+        """Corners of the boxes around blocks, (m, groups, GROUP)."""
+        self.group_low, self.group_high = self.low.amin(dim=2), self.high.amax(dim=2)
         self.register_buffer("keys", torch.zeros(len(points), width))
         self.register_buffer("filled", torch.zeros(len(points), dtype=torch.bool))
 
@@ -117,7 +128,8 @@ class MemoryBank(nn.Module):
         samples = self.nearest(rows)
         if not len(samples):
             return None
-        return self.keys[samples.to(self.keys.device)], self.condition.rows(samples)
+        keys = self.keys.index_select(0, samples.to(self.keys.device))  # much faster than []
+        return keys, self.condition.rows(samples)
 
     def nearest(self, rows: Tensor) -> Tensor:
         """Return the numbers of the samples that `support` returns, in order.
@@ -129,19 +141,20 @@ class MemoryBank(nn.Module):
         rows = rows.to(self.points.device)
         random = torch.Generator().manual_seed(int(rows.sum()))
         # Kernel values of far samples are 0; their distances still tell which is the nearest.
-        anchors = self.points[rows]
-        gaps = self._jitter(self.low.shape[0], len(rows), random).to(self.low)
-        for low, high, column in zip(self.low.T, self.high.T, anchors.float().T, strict=True):
-            values = column[:, None]
-            gap = values - values.clamp(low, high)
-            gaps.addcmul_(gap, gap)
-        searched = gaps.topk(min(SEARCHED, gaps.shape[1]), dim=1, largest=False).indices
+        anchors = self.points.T[:, rows, None]
+        points = anchors.float()
+        groups = self._closest(points, self.group_low, self.group_high, random)
+        low, high = (corner[:, groups].flatten(2) for corner in (self.low, self.high))
+        blocks = (groups[:, :, None] * GROUP + torch.arange(GROUP, device=rows.device)).flatten(1)
+        closest = self._closest(points, low, high, random)[:, : len(self.blocks.blocks)]
+        searched = blocks.gather(1, closest)
         positions = self.blocks.positions[searched].flatten(1)
         last = len(self.points) - 1
         samples = self.blocks.blocks[searched].flatten(1)
-        apart = self.inside[searched].flatten(1, 2).sub_(anchors[:, None])
         squares = self._jitter(samples.shape[1], len(rows), random).to(anchors)
-        squares = squares + apart.square_().sum(dim=2)
+        for column, point in zip(self.inside, anchors, strict=True):
+            apart = column[searched].flatten(1).sub_(point)
+            squares.addcmul_(apart, apart)
         taken = torch.zeros(len(self.points), dtype=torch.bool, device=rows.device)
         taken[rows] = True
         usable = self.filled.to(rows.device) & ~taken
@@ -150,6 +163,16 @@ class MemoryBank(nn.Module):
         kept = samples.gather(1, nearest.indices)[nearest.values.isfinite()]
         distinct: Tensor = torch.unique(kept)
         return distinct
+
+    def _closest(
+        self, points: Tensor, low: Tensor, high: Tensor, random: torch.Generator
+    ) -> Tensor:
+        """Numbers of the boxes closest to points, (m, b, 1), in order of their distance."""
+        gaps = self._jitter(low.shape[-1], points.shape[1], random).to(points)
+        for point, lowest, highest in zip(points, low, high, strict=True):
+            gap = point.clamp(lowest, highest).sub_(point)
+            gaps.addcmul_(gap, gap)
+        return gaps.topk(min(self.searched, gaps.shape[1]), dim=1, largest=False).indices
 
     def _jitter(self, count: int, anchors: int, random: torch.Generator) -> Tensor:
         """Random parts of distances, (anchors, count): the same numbers, from a random start."""

@@ -107,7 +107,11 @@ def run(
         result = result.times(None if incoming is None else incoming[here])
         coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
         local = (result.slope @ candidates).mul_(coefficient * factor)
-        of_neighbors.index_add_(0, columns, result.slope.T @ (rows * coefficient))
+        slope = result.slope
+        if layout.fixed and layout.support:  # samples of the support have no gradient
+            learned = ((columns < layout.batch) | (columns >= layout.samples)).nonzero()[:, 0]
+            columns, slope = columns[learned], slope.index_select(1, learned)
+        of_neighbors.index_add_(0, columns, slope.T @ (rows * coefficient))
         if pull is not None:
             local.addcmul_(positives, pull[:, None], value=factor)
             of_neighbors.index_add_(0, tile, rows * pull[:, None])

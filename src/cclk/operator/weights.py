@@ -178,9 +178,10 @@ class KernelAverage(LocalRows):
         return Near(samples, self._weights(values).T, dropped)
 
     def _weights(self, values: Tensor) -> Tensor:
+        weights = values.to(self.dtype)
         if self.negligible:
-            torch.threshold_(values, self.negligible, 0.0)
-        return values.to(self.dtype)
+            torch.threshold_(weights, self.negligible, 0.0)
+        return weights
 
 
 def _reciprocal(total: Tensor) -> Tensor:

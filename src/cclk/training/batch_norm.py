@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from cclk.losses import distributed
@@ -28,19 +32,12 @@ class SynchronizedBatchNorm(_BatchNorm):
             return super().forward(samples)
         # The statistics of bfloat16 would be too coarse.
         x = samples.to(torch.promote_types(samples.dtype, torch.float32))
-        others = [0, *range(2, x.dim())]
-        shape = [1, -1, *[1] * (x.dim() - 2)]
-        count = x.new_tensor([x.numel() / x.shape[1]])
-        sums = distributed.summed(torch.cat([x.sum(dim=others), count]))
-        total = sums[-1].detach()
-        mean = sums[:-1] / total
-        centered = x - mean.view(shape)
-        variance = distributed.summed(centered.square().sum(dim=others)) / total
-        self._track(mean.detach(), variance.detach() * (total / (total - 1).clamp_min(1)))
-        result = centered * (variance + self.eps).rsqrt().view(shape)
-        if self.weight is not None:
-            result = result * self.weight.view(shape) + self.bias.view(shape)
-        return result.to(samples.dtype)
+        result, mean, variance, total = _Normalize.apply(  # type: ignore[no-untyped-call]
+            x, self.weight, self.bias, self.eps
+        )
+        self._track(mean, variance * (total / (total - 1).clamp_min(1)))
+        normalized: Tensor = result.to(samples.dtype)
+        return normalized
 
     @torch.no_grad()
     def _track(self, mean: Tensor, variance: Tensor) -> None:
@@ -55,6 +52,61 @@ class SynchronizedBatchNorm(_BatchNorm):
 
     def _check_input_dim(self, samples: Tensor) -> None:
         """Inputs of any number of dimensions are accepted."""
+
+
+class _Normalize(torch.autograd.Function):
+    """(x - mean) / std, times weight plus bias, with mean and std over all processes: one message
+    forward, and one backward. Also returns mean, variance and number of the joined values.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        ctx.shape = [1, -1, *[1] * (x.dim() - 2)]
+        count = x.numel() // x.shape[1]
+        own = x.new_zeros(2 * x.shape[1] + 1, dtype=torch.float64)
+        if count:
+            # Several times faster than torch.var_mean.
+            own[:-1] = torch.cat(torch.batch_norm_update_stats(x, None, None, 0.0))
+            own[-1] = count
+        statistics = _gathered(own)
+        counts = statistics[:, -1:]
+        means, variances = statistics[:, :-1].chunk(2, dim=1)
+        total = counts.sum()
+        mean = (counts * means).sum(dim=0) / total
+        variance = (counts * (variances + (means - mean).square())).sum(dim=0) / total
+        ctx.save_for_backward(x, mean.to(x), (variance + eps).rsqrt().to(x), total, weight)
+        ctx.mark_non_differentiable(mean, variance, total)
+        result = batch_norm(x, mean.to(x), variance.to(x), weight, bias, eps=eps)
+        return result, mean, variance, total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x, mean, scale, total, weight = ctx.saved_tensors
+        of_bias = of_weight = torch.zeros_like(mean)
+        if len(x):
+            _, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
+                incoming, x, weight, None, None, mean, scale, True, 0.0, [False, True, True]
+            )
+        joined = _gathered(torch.stack([of_bias, of_weight])).sum(dim=0)
+        along, along_unit = joined / total.to(joined)
+        # Of y = unit weight + bias, with unit = (x - mean) scale, in two passes over the values:
+        # weight scale (incoming - along - unit along_unit).
+        factor = scale if weight is None else scale * weight
+        slope = -factor * scale * along_unit
+        offset = -factor * along - slope * mean
+        factor, slope, offset = (each.view(ctx.shape) for each in (factor, slope, offset))
+        of_x = torch.addcmul(offset, x, slope).addcmul_(incoming, factor)
+        return of_x, *((None, None) if weight is None else (of_weight, of_bias)), None
+
+
+def _gathered(own: Tensor) -> Tensor:
+    """The statistics of all processes; of so few numbers, several times faster than their sum."""
+    parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, own)
+    return torch.stack(parts)
 
 
 _USUAL = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

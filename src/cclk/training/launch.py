@@ -6,13 +6,14 @@ import logging
 import os
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from cclk._extras import needed_for
 from cclk.errors import RunError, SettingsError
@@ -23,6 +24,8 @@ _LAUNCHER = "CCLK_LAUNCHER"
 """Environment variable with the id of the process that started the others."""
 _PATIENCE = 5.0
 """Seconds in which the processes of a run end after its first one."""
+_BETWEEN = 0.25
+"""Seconds between two messages of signals."""
 _LOST = re.compile("gloo|NCCL|Connection|connection|Broken pipe|Socket|TCPStore")
 
 
@@ -34,6 +37,7 @@ def launch(settings: Settings) -> Any:
     """
     with needed_for("training"), without_new_variables():
         from lightning_fabric import Fabric
+        from lightning_fabric.strategies.ddp import DDPStrategy
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", settings.train.devices))
     world = devices * settings.train.nodes
     if "LOCAL_WORLD_SIZE" in os.environ:
@@ -53,10 +57,12 @@ def launch(settings: Settings) -> Any:
             accelerator="cuda" if torch.cuda.is_available() else "cpu",
             devices=devices,
             num_nodes=max(1, world // devices),
-            strategy="ddp" if world > 1 else "auto",
+            strategy=DDPStrategy(gradient_as_bucket_view=True) if world > 1 else "auto",
             precision="32-true" if settings.train.precision == "float32" else "bf16-mixed",
         )
         fabric.launch()
+    if world > 1:  # of 1 x 1 convolutions, whose strides have several names
+        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
     return fabric
 
 
@@ -78,7 +84,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 class Agreement:
-    """A number that all processes of a run agree on, such as a signal that one of them received.
+    """What all processes of a run agree on, such as a signal that one of them received.
 
     Args:
         fabric: A launched `lightning_fabric.Fabric`.
@@ -88,14 +94,47 @@ class Agreement:
         several = fabric.world_size > 1
         # Not over NCCL, where every step would wait for the GPU.
         self._group = distributed.new_group(backend="gloo") if several else None
+        self._last, self._next = 0, 0
+        """The steps of the last message and of the next one."""
+        self._time = time.perf_counter()
 
-    def largest(self, number: int) -> int:
-        """The largest number of all processes, each of which waits for the others."""
+    def signal(self, number: int, step: int) -> int:
+        """The signal that any process received, 0 for none.
+
+        Processes tell each other every few steps only, a quarter of a second apart.
+
+        Args:
+            number: The signal that this process received, 0 for none.
+            step: The number of steps that have been taken.
+        """
         if self._group is None:
             return number
-        value = torch.tensor(number)
-        distributed.all_reduce(value, distributed.ReduceOp.MAX, group=self._group)
-        return int(value)
+        if step < self._next:
+            return 0
+        now = time.perf_counter()
+        steps = (step - self._last) * _BETWEEN / max(now - self._time, 1e-9)
+        self._last, self._time = step, now
+        largest, wait = self._largest([number, -max(1, int(steps))])
+        self._next = step - wait
+        return largest
+
+    def mean(self, number: Tensor) -> float:
+        """The mean of the numbers of all processes."""
+        if self._group is None:
+            return float(number)
+        value = number.double().cpu()
+        distributed.all_reduce(value, group=self._group)
+        return float(value) / distributed.get_world_size()
+
+    def wait(self) -> None:
+        """Wait for all other processes."""
+        if self._group is not None:
+            self._largest([0])
+
+    def _largest(self, numbers: list[int]) -> list[int]:
+        values = torch.tensor(numbers)
+        distributed.all_reduce(values, distributed.ReduceOp.MAX, group=self._group)
+        return [int(value) for value in values]
 
 
 @contextmanager

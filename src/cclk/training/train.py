@@ -173,25 +173,29 @@ class _Loop:
                 loss = trainer.step(step)
                 done, self.begun = step + 1, True
                 last = done == trainer.total
-                stop = self.agreement.largest(caught[0] if caught else 0)
+                stop = self.agreement.signal(caught[0] if caught else 0, done)
                 measured = self.callback is not None and self.callback.due(done, trainer.total)
                 save = done % every.checkpoint_every == 0 or last or bool(stop)
-                if save or done % every.log_every == 0:
-                    self._require_finite(done, float(loss))
-                if measured or last or done % every.log_every == 0:
+                log = measured or last or done % every.log_every == 0
+                if save or log:
+                    value = self.agreement.mean(loss)
+                    self._require_finite(done, value)
+                if log:
                     speed = round(clock.speed(done) * every.batch_size, 1)
-                    line = trainer.metrics(done, float(loss)) | {"images_per_second": speed}
+                    if self.first:
+                        line = trainer.metrics(done, value) | {"images_per_second": speed}
+                        if measured:
+                            line |= self._measure(line)
+                        metrics.add(line)
+                        self.display.show(line)
                     if measured:
-                        line |= self._measure(line)
                         clock.restart(done)
-                    metrics.add(line)
-                    self.display.show(line)
                 if save:
                     metrics.flush()
                     if self.first:
                         save_checkpoint(self.folder, done, trainer.state_dict(), self.identity)
                 if stop and not last:
-                    self.agreement.largest(0)  # wait until the first process has saved
+                    self.agreement.wait()  # until the first process has saved
                     raise Interrupted(stop, done, self.folder)
         if self.first:
             write_encoder(self.folder, trainer)
@@ -209,7 +213,7 @@ class _Loop:
 
     def _measure(self, line: dict[str, float]) -> dict[str, float]:
         """The metrics of the callback; one process measures, the others wait in the next step."""
-        if self.callback is None or not self.first:
+        if self.callback is None:
             return {}
         metrics = self.callback(self.trainer.network)
         for name in metrics.keys() & line.keys():

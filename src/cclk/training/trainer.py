@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from cclk import augment
 from cclk.data.dataset import Dataset
 from cclk.errors import DataError, SettingsError
 from cclk.kernels import Kernel, for_condition
+from cclk.losses import distributed
 from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import neighbors_of
 from cclk.removal.association import association
@@ -87,6 +89,9 @@ class Trainer:
             Momentum(self.network, self.method, settings, device) if settings.train.queue else None
         )
         self._wrapped, self.optimizer = self.fabric.setup(self._trained, optimizer)
+        for module in self._wrapped.modules():
+            if isinstance(module, DistributedDataParallel):
+                module.broadcast_buffers = False  # all processes compute the same ones
         size, world = settings.train.batch_size, self.fabric.world_size
         bounds = [size * rank // world for rank in range(world + 1)]
         self._counts = [stop - start for start, stop in pairwise(bounds)]
@@ -112,7 +117,11 @@ class Trainer:
         return torch.cat([rows[self._own], self.removal.further_rows(step, rows)])
 
     def step(self, step: int) -> Tensor:
-        """Load, augment, forward, loss, backward, update. Returns the loss, detached."""
+        """Load, augment, forward, loss, backward, update.
+
+        Returns:
+            The loss of the own samples, detached: its mean over processes is that of the batch.
+        """
         self._rows = rows = self.method.sampler.batch(step)
         loaded = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
         self._samples = x = loaded[: self._counts[self.fabric.global_rank]]
@@ -123,13 +132,15 @@ class Trainer:
             more = self.removal.loss(
                 step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
             )
-        condition = None
+        condition = joined = None
         if self.method.condition is not None:
-            condition = self.method.condition.rows(rows[self._own]).to(self.fabric.device)
-        if self.momentum is None:
-            loss = self.method.loss(*projections.chunk(2), condition)
-        else:
-            loss = self.momentum.loss(projections, views, condition, rows, self._counts)
+            joined = self.method.condition.rows(rows).to(self.fabric.device)
+            condition = joined.rows(self._own)
+        with distributed.knowing(distributed.Joined(self._counts, condition, joined)):
+            if self.momentum is None:
+                loss = self.method.loss(*projections.chunk(2), condition)
+            else:
+                loss = self.momentum.loss(projections, views, condition, rows, self._counts)
         if self.removal is not None and more is not None:
             loss = self.removal.contrast * loss + more
         for group in self.optimizer.param_groups:

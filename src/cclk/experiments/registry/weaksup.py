@@ -85,6 +85,14 @@ FASHION_FEATURES_CHOICES: dict[str, Choices] = {
         {**NEAR, "sampler": "local", "group": 2},
         {**NEAR, "sampler": "uniform"},
     ),
+    SUPCON: (
+        *clusters(10, 20, 60, 200),
+        *({**choice, **WARM} for choice in clusters(20, 60)),
+    ),
+    Y_AWARE: (
+        *neighbors(6.0, 12.0, 25.0, 50.0),
+        *({**choice, **WARM} for choice in neighbors(12.0, 50.0)),
+    ),
 }
 
 
@@ -172,6 +180,7 @@ def plan(size: Size) -> Plan:
             *cells(COLUMN_CIFAR, CIFAR, MOBILENET, CIFAR_CHOICES),
         ),
         seeds=3,
+        column_seeds={COLUMN_FASHION_FEATURES: 9},  # a difference of half a point
         train_on_holdout=False,
         note=(
             "Fashion-MNIST with 24 noisy binary attributes stands in for UT-Zappos, CIFAR-10 and"
