@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -111,15 +111,15 @@ def main() -> None:
     parser.add_argument("--only", choices=ROWS, help="one row only")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
-    rows = []
-    for row in ROWS if arguments.only is None else (arguments.only,):
-        runs = [measured(row, seed) for seed in range(arguments.seeds)]
-        means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
-        rows.append({"row": row, "settings": ROWS[row], "runs": runs})
-        print(row, json.dumps({name: round(value, 3) for name, value in means.items()}), flush=True)
-    write_result(
-        arguments.json, "tail", {"common": COMMON | {"dataset": "graymnist"}, "rows": rows}
-    )
+    names = ROWS if arguments.only is None else (arguments.only,)
+    rows: list[dict[str, Any]] = [{"row": row, "settings": ROWS[row], "runs": []} for row in names]
+    for seed in range(arguments.seeds):
+        for row in rows:
+            row["runs"].append(measured(row["row"], seed))
+            print(f"seed {seed}, {row['row']}: {json.dumps(row['runs'][-1])}", flush=True)
+        write_result(
+            arguments.json, "tail", {"common": COMMON | {"dataset": "graymnist"}, "rows": rows}
+        )
 
 
 if __name__ == "__main__":

@@ -560,6 +560,10 @@ def test_a_column_with_more_seeds(tmp_path: Path) -> None:
     assert read(tmp_path / "results" / "made-up.json") == found
     assert "2 seeds (5 for many)" in markdown(found)
     assert "of 5 seeds" not in markdown(found)
+    assert go(experiment, FakePool(nothing_is_run), tmp_path, seeds=1) == found
+    more = go(experiment, FakePool(lambda job: GOOD), tmp_path, seeds=7)
+    assert [len(cell.runs) for cell in more.cells] == [7, 7]
+    assert "7 seeds, mean" in markdown(more)
 
 
 def test_a_command_that_adds_nothing_does_not_sign(tmp_path: Path) -> None:

@@ -112,12 +112,27 @@ def check_another_condition(rank: int) -> None:
     torch.testing.assert_close(value / WORLD, expected)
 
 
+def check_no_rows(rank: int) -> None:
+    """A process without samples waits for the others and adds nothing."""
+    first, second, labels, _ = data()
+    rows = slice(0, 13) if rank == 0 else slice(13, 13)
+    x, y = first[rows].requires_grad_(), second[rows].requires_grad_()
+    for loss, alone in (
+        (cclk.FairCCLK(kernels.Delta(), gather_distributed=True), cclk.FairCCLK(kernels.Delta())),
+        (cclk.InfoNCE(gather_distributed=True), cclk.InfoNCE()),
+    ):
+        value = loss(x, y, labels[rows])
+        value.backward()
+        torch.testing.assert_close(value.detach(), alone(first, second, labels))
+
+
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
     )
     check_another_condition(rank)
+    check_no_rows(rank)
     model = nn.parallel.DistributedDataParallel(network())
     results = {}
     for name, loss in losses(gather=True):

@@ -51,12 +51,25 @@ def step(name: str, network: nn.Module, rows: slice) -> dict[str, Tensor]:
     return results | {key: value.clone() for key, value in network.named_buffers()}
 
 
+def check_float32(rank: int) -> dict[str, Tensor]:
+    """Images as the encoders have them, with a channel far from 0; and a bfloat16 norm."""
+    generator = torch.Generator().manual_seed(2)
+    images = torch.randn(64, 3, 16, 16, generator=generator).relu_()
+    images[:, 2] += 30
+    half = slice(0, 40) if rank == 0 else slice(40, 64)
+    own = images.to(memory_format=torch.channels_last)[half]
+    narrow = SynchronizedBatchNorm(3).bfloat16()(images[half].bfloat16())
+    return {"float32": SynchronizedBatchNorm(3)(own).detach(), "bfloat16": narrow.detach()} | {
+        "images": images
+    }
+
+
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
     )
-    results = {}
+    results = {"float32": check_float32(rank)}
     for name, network in networks().items():
         synchronize(network)
         results[name] = step(name, network, PARTS[rank])
@@ -85,6 +98,15 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
         y = network(data(name)).detach()
         for each in found:
             torch.testing.assert_close(each[f"{name} alone"]["y"], y)
+
+    of_float32 = [each["float32"] for each in found]
+    images = of_float32[0]["images"].double()
+    expected_images = nn.BatchNorm2d(3).double()(images).detach()
+    for name, error in (("float32", 1e-4), ("bfloat16", 0.05)):
+        joined = torch.cat([each[name] for each in of_float32]).double()
+        difference = (joined - expected_images).abs().amax(dim=(0, 2, 3))
+        assert (difference[:2] < error).all(), name
+        assert name == "bfloat16" or difference[2] < error
 
 
 @pytest.mark.parametrize("name", ["vectors", "images", "plain"])

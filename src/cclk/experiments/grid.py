@@ -204,7 +204,10 @@ class _Grid:
             self._signed(),
             note=self.plan.note,
             seeds=tuple(range(self.shown)),
-            column_seeds={} if self.requested else self.plan.column_seeds,
+            column_seeds={
+                column: max(count, self.shown if count > self.plan.seeds else self.requested or 0)
+                for column, count in self.plan.column_seeds.items()
+            },
             split=self.plan.split,
             measures=self.plan.all_measures,
             axis=self.experiment.axis,
@@ -226,7 +229,7 @@ class _Grid:
         source = self._tuned(cell)
         ready = not source.choices or self._selected(source) is not None
         tuning = [job for job in self._choices(cell) if self._finished(job)]
-        count = max(self._count(cell), self.shown)
+        count = max(self._count(cell), self.shown, self.plan.column_seeds.get(cell.column, 0))
         seeds = [job for job in self._seeds(cell, count) if ready and self._finished(job)]
         return CellResult(
             **vars(cell),

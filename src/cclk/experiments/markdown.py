@@ -96,7 +96,7 @@ def _fewer(cell: CellResult, result: ExperimentResult) -> str:
     """The number of seeds of a cell that does not have all of them."""
     seeds = len(cell.runs)
     total = result.column_seeds.get(cell.column, len(result.seeds))
-    return "" if seeds == total else f" ({seeds} of {total} seeds)"
+    return "" if seeds >= total else f" ({seeds} of {total} seeds)"
 
 
 def _curves(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:

@@ -87,7 +87,8 @@ def backward_in_chunks(
     Args:
         network: Embeds a chunk of a view: `network(view[:chunk])`, (chunk, d).
         views: Views of the batch, each (b, ...), or one tensor of them, (views, b, ...).
-        loss: Called with the embeddings of each view, (b, d); returns a scalar.
+        loss: Called with the embeddings of each view, (b, d), which it must not change; returns a
+            scalar.
         chunk: Number of samples of one view that are embedded at a time.
 
     Returns:

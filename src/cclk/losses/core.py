@@ -137,7 +137,7 @@ def run(
     """
     layout = objective.layout
     columns = neighbors.shape[0]
-    size = min(TILE_ROWS, layout.anchors)
+    size = min(TILE_ROWS, max(1, layout.anchors))  # a process may have none
     if neighbors.device.type == "cpu":
         size = min(size, max(FEWEST_ROWS, TILE_SCORES // columns))
     buffer = neighbors.new_empty(size, columns)
@@ -170,7 +170,7 @@ def run(
             of_neighbors[positives].addcmul_(rows, pull[:, None])
         if floored is not None:
             of_floor += floored.sum()
-    return torch.cat(losses) if len(losses) != 1 else losses[0], gradients
+    return torch.cat([neighbors.new_empty(0), *losses]), gradients
 
 
 def in_range(dtype: torch.dtype, temperature: float) -> bool:

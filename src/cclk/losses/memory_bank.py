@@ -83,9 +83,9 @@ class MemoryBank(nn.Module):
         self.blocks = Neighborhoods(kernel, self.condition, range(0))
         self.inside = points.T[:, self.blocks.blocks]
         """Coordinates of the samples of each block, (m, blocks, samples)."""
-        # float32 is enough to rank blocks. The last group is filled up with blocks at infinity.
+        # The last group is filled up with blocks at infinity.
         fill = (0, -self.inside.shape[1] % GROUP)
-        low, high = self.inside.amin(dim=2).float(), self.inside.amax(dim=2).float()
+        low, high = self.inside.amin(dim=2), self.inside.amax(dim=2)
         self.low = pad(low, fill, value=torch.inf).view(len(low), -1, GROUP)
         self.high = pad(high, fill, value=-torch.inf).view(len(low), -1, GROUP)
         """Corners of the boxes around blocks, (m, groups, GROUP)."""
@@ -142,12 +142,11 @@ class MemoryBank(nn.Module):
         random = torch.Generator().manual_seed(int(rows.sum()))
         # Kernel values of far samples are 0; their distances still tell which is the nearest.
         anchors = self.points.T[:, rows, None]
-        points = anchors.float()
-        groups = self._closest(points, self.group_low, self.group_high, random)
+        groups = self._closest(anchors, self.group_low, self.group_high, random)
         low, high = (corner[:, groups].flatten(2) for corner in (self.low, self.high))
         blocks = (groups[:, :, None] * GROUP + torch.arange(GROUP, device=rows.device)).flatten(1)
-        closest = self._closest(points, low, high, random)[:, : len(self.blocks.blocks)]
-        searched = blocks.gather(1, closest)
+        closest = self._closest(anchors, low, high, random)[:, : len(self.blocks.blocks)]
+        searched = blocks.gather(1, closest).clamp_max_(len(self.blocks.blocks) - 1)
         positions = self.blocks.positions[searched].flatten(1)
         last = len(self.points) - 1
         samples = self.blocks.blocks[searched].flatten(1)

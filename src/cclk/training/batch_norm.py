@@ -32,8 +32,9 @@ class SynchronizedBatchNorm(_BatchNorm):
             return super().forward(samples)
         # The statistics of bfloat16 would be too coarse.
         x = samples.to(torch.promote_types(samples.dtype, torch.float32))
+        weight, bias = (None if each is None else each.to(x) for each in (self.weight, self.bias))
         result, mean, variance, total = _Normalize.apply(  # type: ignore[no-untyped-call]
-            x, self.weight, self.bias, self.eps
+            x, weight, bias, self.eps
         )
         self._track(mean, variance * (total / (total - 1).clamp_min(1)))
         normalized: Tensor = result.to(samples.dtype)
@@ -64,18 +65,8 @@ class _Normalize(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         ctx.shape = [1, -1, *[1] * (x.dim() - 2)]
-        count = x.numel() // x.shape[1]
-        own = x.new_zeros(2 * x.shape[1] + 1, dtype=torch.float64)
-        if count:
-            # Several times faster than torch.var_mean.
-            own[:-1] = torch.cat(torch.batch_norm_update_stats(x, None, None, 0.0))
-            own[-1] = count
-        statistics = _gathered(own)
-        counts = statistics[:, -1:]
-        means, variances = statistics[:, :-1].chunk(2, dim=1)
-        total = counts.sum()
-        mean = (counts * means).sum(dim=0) / total
-        variance = (counts * (variances + (means - mean).square())).sum(dim=0) / total
+        statistics = torch.stack([_statistics(part) for part in torch.split(x, _rows_at_once(x))])
+        mean, variance, total = _joined(_gathered(torch.cat(_joined(statistics))))
         ctx.save_for_backward(x, mean.to(x), (variance + eps).rsqrt().to(x), total, weight)
         ctx.mark_non_differentiable(mean, variance, total)
         result = batch_norm(x, mean.to(x), variance.to(x), weight, bias, eps=eps)
@@ -100,6 +91,35 @@ class _Normalize(torch.autograd.Function):
         factor, slope, offset = (each.view(ctx.shape) for each in (factor, slope, offset))
         of_x = torch.addcmul(offset, x, slope).addcmul_(incoming, factor)
         return of_x, *((None, None) if weight is None else (of_weight, of_bias)), None
+
+
+_AT_ONCE = 4096
+"""Values of a channel whose statistics are computed in float32: more lose digits."""
+
+
+def _rows_at_once(x: Tensor) -> int:
+    """How many samples have about as many values of a channel as are computed at once."""
+    return max(1, _AT_ONCE * x.shape[1] * len(x) // max(1, x.numel()))
+
+
+def _statistics(x: Tensor) -> Tensor:
+    """Mean, variance and number of the values of each channel, (2 channels + 1,), float64."""
+    result = x.new_zeros(2 * x.shape[1] + 1, dtype=torch.float64)
+    if x.numel():
+        # Several times faster than torch.var_mean.
+        result[:-1] = torch.cat(torch.batch_norm_update_stats(x, None, None, 0.0))
+        result[-1] = x.numel() // x.shape[1]
+    return result
+
+
+def _joined(statistics: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, variance and number of all values from those of several parts, (parts, ...)."""
+    counts = statistics[:, -1:]
+    means, variances = statistics[:, :-1].chunk(2, dim=1)
+    total = counts.sum(dim=0)
+    mean = (counts * means).sum(dim=0) / total.clamp_min(1)
+    variance = (counts * (variances + (means - mean).square())).sum(dim=0) / total.clamp_min(1)
+    return mean, variance, total
 
 
 def _gathered(own: Tensor) -> Tensor:

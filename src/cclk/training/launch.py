@@ -94,9 +94,9 @@ class Agreement:
         several = fabric.world_size > 1
         # Not over NCCL, where every step would wait for the GPU.
         self._group = distributed.new_group(backend="gloo") if several else None
-        self._last, self._next = 0, 0
-        """The steps of the last message and of the next one."""
-        self._time = time.perf_counter()
+        self._last: tuple[int, float] | None = None
+        """The step of the last message, and its time."""
+        self._next = 0
 
     def signal(self, number: int, step: int) -> int:
         """The signal that any process received, 0 for none.
@@ -111,10 +111,12 @@ class Agreement:
             return number
         if step < self._next:
             return 0
-        now = time.perf_counter()
-        steps = (step - self._last) * _BETWEEN / max(now - self._time, 1e-9)
-        self._last, self._time = step, now
-        largest, wait = self._largest([number, -max(1, int(steps))])
+        now, steps = time.perf_counter(), 1
+        if self._last is not None:
+            taken, seconds = step - self._last[0], now - self._last[1]
+            steps = max(1, int(taken * _BETWEEN / max(seconds, 1e-9)))
+        self._last = step, now
+        largest, wait = self._largest([number, -steps])
         self._next = step - wait
         return largest
 

@@ -31,7 +31,7 @@ from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.removal import ReleasingNetwork, Removal
-from cclk.training.settings import Settings
+from cclk.training.settings import Settings, import_paths
 
 _DEFAULT_STEPS = 1175
 """The paper's number on ColorMNIST."""
@@ -90,8 +90,11 @@ class Trainer:
         )
         self._wrapped, self.optimizer = self.fabric.setup(self._trained, optimizer)
         for module in self._wrapped.modules():
-            if isinstance(module, DistributedDataParallel):
-                module.broadcast_buffers = False  # all processes compute the same ones
+            # All processes compute the same buffers, if we know how they do it.
+            if isinstance(module, DistributedDataParallel) and not import_paths(
+                settings.model_dump()
+            ):
+                module.broadcast_buffers = False
         size, world = settings.train.batch_size, self.fabric.world_size
         bounds = [size * rank // world for rank in range(world + 1)]
         self._counts = [stop - start for start, stop in pairwise(bounds)]

@@ -19,7 +19,9 @@ MIXED: Overrides = {**HUNDRED, "uniform_share": 0.5}
 """The best of six variants of HardNeg-CCLK in `hardneg-recipe`, by one seed."""
 SOFT: Overrides = {"method": "hardneg-infonce", "beta": 0.5, "tau_plus": 0.0}
 """The best of six variants of HardNeg-InfoNCE in `hardneg-recipe`, by one seed."""
-COLUMN = "CIFAR-10"
+COLUMN, COLUMN_512 = "CIFAR-10", "CIFAR-10, batches of 512"
+LARGE_BATCHES: Overrides = {"batch_size": 512, "steps": 500}
+"""As many samples as 1,000 batches of 256."""
 CPU_ROWS: dict[str, tuple[Overrides, tuple[Overrides, ...]]] = {
     "InfoNCE": ({"method": "infonce"}, TEMPERATURES[:2]),
     "HardNeg-InfoNCE": (SOFT, TEMPERATURES[:2]),
@@ -27,6 +29,12 @@ CPU_ROWS: dict[str, tuple[Overrides, tuple[Overrides, ...]]] = {
     ORACLE_ROW: (ORACLE, ()),
 }  # fmt: skip
 """Row -> settings, and what to select from."""
+SELECTED: dict[str, Overrides] = {
+    "InfoNCE": {"method": "infonce", **TEMPERATURES[0]},
+    "HardNeg-InfoNCE": {**SOFT, **TEMPERATURES[0]},
+    "HardNeg-CCLK": {**MIXED, **TEMPERATURES[1]},
+}
+"""Row -> settings, with what was selected in batches of 256."""
 
 
 def cells(column: str, settings: Overrides, paper: Figures | None) -> tuple[Cell, ...]:
@@ -54,15 +62,22 @@ def plan(size: Size) -> Plan:
         )
     if size == "cpu":
         return Plan(
-            tuple(
-                Cell(row, COLUMN, {**CIFAR, **method}, choices=choices)
-                for row, (method, choices) in CPU_ROWS.items()
+            (
+                *(
+                    Cell(row, COLUMN, {**CIFAR, **method}, choices=choices)
+                    for row, (method, choices) in CPU_ROWS.items()
+                ),
+                *(
+                    Cell(row, COLUMN_512, {**CIFAR, **LARGE_BATCHES, **method})
+                    for row, method in SELECTED.items()
+                ),
             ),
             seeds=3,
             train_on_holdout=False,
             note=(
-                "a ResNet-9 of width 16 on crops of 16 pixels, 1,000 batches of 256, instead of"
-                " ResNet-50 for 400 epochs; the oracle row is that of weaksup"
+                "a ResNet-9 of width 16 on crops of 16 pixels, 1,000 batches of 256 or 500"
+                " of 512, with what was selected for 256, instead of ResNet-50 for 400 epochs; the"
+                " oracle row is that of weaksup"
             ),
         )
     cifar: Overrides = {**SMALL_IMAGES, "dataset": "cifar10"}

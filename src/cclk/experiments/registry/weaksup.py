@@ -89,10 +89,6 @@ FASHION_FEATURES_CHOICES: dict[str, Choices] = {
         *clusters(10, 20, 60, 200),
         *({**choice, **WARM} for choice in clusters(20, 60)),
     ),
-    Y_AWARE: (
-        *neighbors(6.0, 12.0, 25.0, 50.0),
-        *({**choice, **WARM} for choice in neighbors(12.0, 50.0)),
-    ),
 }
 
 
