@@ -218,7 +218,10 @@ def main() -> None:
         result["curves"] = [*kept, *result["curves"]]  # type: ignore[misc]
     if before:
         own = " ".join(["python -m benchmarks.processes", *sys.argv[1:]])
-        result["command"] = f"{before['command']}; {own}"
+        earlier = before["command"].split("; ")
+        if not arguments.curves:  # nothing is left of what these wrote
+            earlier = [each for each in earlier if f"--only {arguments.only}" not in each]
+        result["command"] = "; ".join([*earlier, own])
     write_result(arguments.json, "processes", result)
 
 
