@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ def read_result(name: str) -> Any:
 def write_result(path: Path | None, benchmark: str, result: Mapping[str, object]) -> None:
     """Write a result with command, versions and number of cores; without a path, do nothing."""
     if path:
-        command = " ".join([f"python -m benchmarks.{benchmark}", *sys.argv[1:]])
+        command = shlex.join(["python", "-m", f"benchmarks.{benchmark}", *sys.argv[1:]])
         source = {"command": command, "version": cclk.__version__, "torch": torch.__version__}
         text = json.dumps({**source, "cores": os.cpu_count(), **result}, indent=1)
         path.write_text(text + "\n", encoding="utf-8")

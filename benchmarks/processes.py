@@ -2,7 +2,9 @@
 
     curves    losses of 100 steps with 2 and 4 processes, against those with one; and, as a control,
               of one process with two threads, which rounds differently too. The learning rate is
-              low: at a usual one, rounding errors of any origin grow to 1e-2 within 100 steps
+              low: at a usual one, rounding errors of any origin grow to 1e-2 within 100 steps. Also
+              at a low one, a ReLU whose input is 0 up to rounding changes the gradient of a step by
+              1e-3, and the losses after it by up to 1e-4 to 1e-3; hence several seeds
     speed     images per second of two processes with one thread each, against one with two threads
     traffic   bytes that a process receives in a step of the loss, against the cost model
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -106,23 +109,26 @@ def train(folder: Path, processes: int, threads: int, *options: str) -> list[dic
 VARIANTS = {method: ["--method", method] for method in METHODS} | MORE
 
 
-def curves(counts: tuple[int, ...], names: Sequence[str]) -> list[dict[str, object]]:
+def curves(counts: tuple[int, ...], names: Sequence[str], seeds: int) -> list[dict[str, object]]:
     """The largest relative difference of the losses of a run from those with one process."""
     rows: list[dict[str, object]] = []
     for name in names:
-        options = VARIANTS[name]
-        train_options = ["--steps", str(STEPS), *EVERY_STEP, *GENTLE, *options]
-        with tempfile.TemporaryDirectory() as folder:
-            runs = {
-                str(count): train(Path(folder, str(count)), count, 1, *train_options)
-                for count in (1, *counts)
-            } | {CONTROL: train(Path(folder, "control"), 1, 2, *train_options)}
-        losses = {key: [line["loss"] for line in lines] for key, lines in runs.items()}
-        for key in (CONTROL, *map(str, counts)):
-            pairs = zip(losses[key], losses["1"], strict=True)
-            largest = max(abs(one - other) / abs(other) for one, other in pairs)
-            rows.append({"method": name, "processes": key, "largest_difference": largest})
-            print(f"{name}, {key}: {largest:.1e}", flush=True)
+        differences: dict[str, list[float]] = {key: [] for key in (CONTROL, *map(str, counts))}
+        for seed in range(seeds):
+            options = ["--steps", str(STEPS), *EVERY_STEP, *GENTLE, *VARIANTS[name]]
+            options += ["--seed", str(seed)]
+            with tempfile.TemporaryDirectory() as folder:
+                runs = {
+                    str(count): train(Path(folder, str(count)), count, 1, *options)
+                    for count in (1, *counts)
+                } | {CONTROL: train(Path(folder, "control"), 1, 2, *options)}
+            losses = {key: [line["loss"] for line in lines] for key, lines in runs.items()}
+            for key, values in differences.items():
+                pairs = zip(losses[key], losses["1"], strict=True)
+                values.append(max(abs(one - other) / abs(other) for one, other in pairs))
+        for key, values in differences.items():
+            rows.append({"method": name, "processes": key, "largest_differences": values})
+            print(f"{name}, {key}: {', '.join(f'{each:.1e}' for each in values)}", flush=True)
     return rows
 
 
@@ -196,6 +202,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result here")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison of speed")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds of the curves")
     parser.add_argument("--only", choices=("curves", "speed", "traffic"), help="keep the others")
     parser.add_argument("--curves", choices=VARIANTS, nargs="+", help="keep other curves")
     arguments = parser.parse_args()
@@ -203,7 +210,7 @@ def main() -> None:
     parts: dict[str, Callable[[], object]] = {
         "traffic": lambda: [traffic(world) for world in (2, 4)],
         "speed": lambda: speed(arguments.rounds),
-        "curves": lambda: curves((2, 4), names),
+        "curves": lambda: curves((2, 4), names, arguments.seeds),
     }
     result: dict[str, object] = {}
     before: dict[str, Any] = {}
@@ -217,7 +224,7 @@ def main() -> None:
         kept = [row for row in known if row["method"] not in names]
         result["curves"] = [*kept, *result["curves"]]  # type: ignore[misc]
     if before:
-        own = " ".join(["python -m benchmarks.processes", *sys.argv[1:]])
+        own = shlex.join(["python", "-m", "benchmarks.processes", *sys.argv[1:]])
         earlier = before["command"].split("; ")
         if not arguments.curves:  # nothing is left of what these wrote
             earlier = [each for each in earlier if f"--only {arguments.only}" not in each]

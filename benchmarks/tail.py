@@ -27,6 +27,7 @@ from cclk.datasets.download import ensure
 from cclk.datasets.formats import read_labeled_idx
 from cclk.datasets.labeled import Floats, Labeled, labeled_dataset
 from cclk.evaluation import Samples, evaluate
+from cclk.experiments.registry.recipes import FAIR_OURS
 from cclk.training.settings import load
 from cclk.training.train import train
 
@@ -34,8 +35,9 @@ HOLDOUT = 5000
 COMMON: dict[str, object] = {
     "dataset": "colormnist", "encoder": "lenet5", "batch_size": 256, "steps": 1175,
     "augmentation": "digits", "holdout": HOLDOUT, "leakage_penalty": 0.0, "standardize": False,
-    "log_every": 1175,
+    "log_every": 1175, **FAIR_OURS, "lr": 6e-3, "temperature": 0.2,
 }  # fmt: skip
+"""With the recipe of `fair`, which removes a color."""
 FAIR: dict[str, object] = {"method": "fair-cclk", "sampler": "uniform"}
 ROWS: dict[str, dict[str, object]] = {
     "InfoNCE": {"method": "infonce"},

@@ -196,5 +196,7 @@ EXPERIMENT = Experiment(
     claims=(
         Claim("accuracy", CCLK, (CLUSTERS,)),
         Claim("accuracy", CLUSTERS, (INFONCE,)),
+        Claim("knn", CCLK, (CLUSTERS,)),
+        Claim("knn", CLUSTERS, (INFONCE,)),
     ),
 )
