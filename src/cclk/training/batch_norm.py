@@ -98,7 +98,7 @@ _AT_ONCE = 4096
 
 
 def _rows_at_once(x: Tensor) -> int:
-    """How many samples have about as many values of a channel as are computed at once."""
+    """How many samples have as many values of a channel as are computed at once."""
     return max(1, _AT_ONCE * x.shape[1] * len(x) // max(1, x.numel()))
 
 
