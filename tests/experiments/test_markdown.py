@@ -286,8 +286,8 @@ def test_choices_are_told() -> None:
                 tuning=tuned(0.5, 0.75),
             ),
             replace(
-                cell("Many", "ours", choices=[{"lr": lr} for lr in (1, 2, 3, 4)], selected=2),
-                tuning=tuned(0.7, 0.8, 0.9, 0.6),
+                cell("Many", "ours", choices=[{"lr": lr} for lr in range(1, 8)], selected=2),
+                tuning=tuned(0.7, 0.8, 0.9, 0.6, 0.5, 0.5, 0.5),
             ),
             cell("Single", "ours", {"accuracy": 0.5, "knn": 0.5}, choices=choices[:1], selected=0),
             cell("Open", "ours", choices=choices),
@@ -300,7 +300,7 @@ def test_choices_are_told() -> None:
         "",
         "- Fair, ours: lr 0.0003, temperature 0.05, not lr 0.001, temperature 0.2",
         "- Clusters, ours: clusters 1000 (75.0 %), not clusters 5 (50.0 %)",
-        "- Many, ours: lr 3 (90.0 %), of 4",
+        "- Many, ours: lr 3 (90.0 %), of 7",
     ]
     assert "Chosen" not in markdown(result(cell("Plain", "ours")))
 

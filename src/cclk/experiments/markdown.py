@@ -177,7 +177,7 @@ def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> 
     return f"holds, within two standard errors: {size}" if within else f"holds, by {size}"
 
 
-_ALL_LISTED = 3
+_ALL_LISTED = 6
 """Choices up to this number are all listed."""
 
 
