@@ -76,7 +76,7 @@ def network() -> nn.Module:
 
 
 def step(
-    name: str, loss: nn.Module, model: nn.Module, rows: slice, knows: bool = False
+    name: str, loss: nn.Module, model: nn.Module, rows: slice, knows: str = ""
 ) -> dict[str, Tensor]:
     first, second, labels, extra = data()
     joined = as_condition(labels)
@@ -84,12 +84,16 @@ def step(
     model.zero_grad()
     x, y = model(first[rows]), model(second[rows])
     x.retain_grad(), y.retain_grad()
+    views = (x, y)
+    if knows == "gathered":
+        views = (distributed.gather(x, list(SIZES)), distributed.gather(y, list(SIZES)))
+        condition = joined
     # HardNegCCLK conditions on its own embeddings; half of the losses borrow neighbors.
-    arguments = (x, y) if name.startswith("HardNeg") else (x, y, condition)
+    arguments = views if name.startswith("HardNeg") else (*views, condition)
     support = None
     if "sum" in name:
         support = (extra, None if name.startswith("HardNeg") else torch.arange(6) % 3)
-    known = distributed.Joined(list(SIZES), condition, joined)
+    known = distributed.Joined(list(SIZES), condition, joined, gathered=knows == "gathered")
     with distributed.knowing(known) if knows else nullcontext():
         value = loss(*arguments, support=support)
     value.backward()
@@ -137,9 +141,10 @@ def work(rank: int, folder: str) -> None:
     results = {}
     for name, loss in losses(gather=True):
         results[name] = step(name, loss, model, PARTS[rank])
-        known = step(name, loss, model, PARTS[rank], knows=True)
-        dist.all_reduce(known["loss"])
-        results[f"{name}, known"] = known | {"loss": known["loss"] / WORLD}
+        for knows in ("known", "gathered"):
+            known = step(name, loss, model, PARTS[rank], knows)
+            dist.all_reduce(known["loss"])
+            results[f"{name}, {knows}"] = known | {"loss": known["loss"] / WORLD}
     torch.save(results, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
@@ -152,7 +157,7 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     for name, loss in losses(gather=False):
         expected = step(name, loss, model, slice(0, 13))
         for (rank, part), how, key in itertools.product(
-            enumerate(PARTS), ("", ", known"), expected
+            enumerate(PARTS), ("", ", known", ", gathered"), expected
         ):
             value = expected[key]
             if key in ("x", "y"):
@@ -165,7 +170,7 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
                 msg=lambda m, n=name + how, k=key: f"{n}, {k}: {m}",
             )
             checked += 1
-    assert checked == 17 * 8 * 2 * 2 * 7
+    assert checked == 17 * 8 * 2 * 3 * 7
 
 
 def test_one_process_alone_gathers_nothing() -> None:

@@ -409,10 +409,20 @@ def test_arrays_without_a_condition(method: str, queue: int, vectors: Path, tmp_
         load_dataset(small(tmp_path / "plain.npz", method="weaksup-infonce"))
 
 
-@pytest.mark.parametrize(("queue", "nodes"), [("0", 1), ("100", 2)])
-def test_two_processes_train_as_one(queue: str, nodes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "nodes"),
+    [
+        ({}, 1),
+        ({"queue": "100"}, 2),
+        ({"queue": "100", "symmetric": "false"}, 1),
+        ({"head": "mlp"}, 1),
+    ],
+    ids=str,
+)
+def test_two_processes_train_as_one(options: dict[str, str], nodes: int, tmp_path: Path) -> None:
     """Same rows, views, keys and batch statistics, joined loss: only the order of float32 sums
-    differs. Two machines, here the same one, have a process each.
+    differs. Two machines, here the same one, have a process each. A small head is computed for all
+    rows by each process, and a large one, "mlp", only for its own.
     """
     chosen = {
         "method": "fair-cclk",
@@ -420,14 +430,14 @@ def test_two_processes_train_as_one(queue: str, nodes: int, tmp_path: Path) -> N
         "steps": "8",
         "log_every": "1",
         "weights": "nw",
-        "queue": queue,
+        **options,
     }
     alone = training.train(load(overrides=chosen), tmp_path / "one", quiet=True)
-    options = [
+    words = [
         word for key, value in chosen.items() for word in (f"--{key.replace('_', '-')}", value)
     ]
     processes = ["--nodes", "2"] if nodes == 2 else ["--devices", "2"]
-    command = [sys.executable, "-m", "cclk", "train", *options, *processes, "--quiet"]
+    command = [sys.executable, "-m", "cclk", "train", *words, *processes, "--quiet"]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}

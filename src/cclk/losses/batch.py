@@ -33,7 +33,7 @@ class Direction(NamedTuple):
 
 
 class Batch:
-    """A checked batch: the local embeddings, and the joined batch of all processes.
+    """A checked batch: its rows, the anchors among them, and the joined batch of all processes.
 
     Args:
         x: Embeddings of one view, (b, d).
@@ -53,27 +53,31 @@ class Batch:
         precise: bool = False,
     ) -> None:
         self.options = options
-        self.joins = options.gather_distributed and distributed.active()
-        _check_embeddings(x, y, support, alone=not self.joins)
+        self.several = options.gather_distributed and distributed.active()
+        """Whether this is the batch of several processes."""
+        self.known = distributed.known() if self.several else None
+        self.joins = self.several and not (self.known is not None and self.known.gathered)
+        """Whether the others have to send their rows."""
+        _check_embeddings(x, y, support, alone=not self.several)
         self.result_dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
         self.dtype = torch.float64 if precise else self.result_dtype
         self.device = x.device
-        self.local = len(x)
+        self.rows = len(x)
         self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
         self.support = None if support is None else unit(support, "support[0]", self.dtype)
-        self.known = distributed.known() if self.joins else None
-        self.counts = [self.local]
+        self.counts = [self.rows]
         if self.known is not None:
             self.counts = self.known.counts
         elif self.joins:
-            self.counts = distributed.sizes(self.local, x.device)
+            self.counts = distributed.sizes(self.rows, x.device)
         self.size = sum(self.counts)
         if self.size < 2:
             raise DataError(
                 f"x has {self.size} rows over all processes: a contrastive loss needs at least 2"
                 " samples"
             )
-        self.first = sum(self.counts[: torch.distributed.get_rank()]) if self.joins else 0
+        rank = torch.distributed.get_rank() if self.several else 0
+        self.first, self.local = sum(self.counts[:rank]), self.counts[rank]
 
     def join(self, local: Tensor) -> Tensor:
         """The rows of all processes."""
@@ -111,12 +115,20 @@ class Batch:
             x, y = (view.contiguous() for view in torch.split(views, x.shape[1], dim=1))
         elif self.joins:
             y = self.join(y)
-        directions = [Direction(self.x, _cat([y, *support, *([x] if within else [])]), layout)]
+        directions = [
+            Direction(self._own(self.x), _cat([y, *support, *([x] if within else [])]), layout)
+        ]
         if symmetric:
             directions.append(
-                Direction(self.y, _cat([x, *support, *([y] if within else [])]), layout)
+                Direction(self._own(self.y), _cat([x, *support, *([y] if within else [])]), layout)
             )
         return directions
+
+    def _own(self, view: Tensor) -> Tensor:
+        """The rows of this process."""
+        if self.several and not self.joins:
+            return view[self.first : self.first + self.local]
+        return view
 
     def without_autocast(self) -> AbstractContextManager[object]:
         """Keep matrix products in the dtype of the batch."""
@@ -161,7 +173,7 @@ class Batch:
         loss = shares[0] if len(shares) == 1 else shares[0] + shares[1]
         if self.options.reduction == "none":
             loss = loss / len(shares)
-        if self.joins and self.options.reduction != "none":
+        if self.several and self.options.reduction != "none":
             loss = distributed.total(loss) if self.known is None else loss * len(self.counts)
         return loss.to(self.result_dtype)
 

@@ -135,9 +135,9 @@ def joined_condition(
 ) -> Condition:
     """The condition of the joined batch and its support."""
     table = as_condition(condition, device=batch.device)
-    if len(table) != batch.local:
+    if len(table) != batch.rows:
         raise DataError(
-            f"condition has {len(table)} rows but x has {batch.local}: every sample needs one row"
+            f"condition has {len(table)} rows but x has {batch.rows}: every sample needs one row"
         )
     table = batch.join_condition(table, condition)
     if extra is None:

@@ -38,6 +38,8 @@ class Joined:
     """The condition of the own samples."""
     condition: Condition | None
     """The condition of all samples."""
+    gathered: bool = False
+    """Whether losses are called with the embeddings and the condition of all samples."""
 
 
 _joined: ContextVar[Joined | None] = ContextVar("joined", default=None)

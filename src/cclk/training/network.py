@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from cclk._reading import reason
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkError, SettingsError
+from cclk.losses import distributed
 from cclk.models import build_encoder, build_head
 from cclk.training.settings import Settings
 
@@ -25,7 +26,13 @@ class ContrastiveNetwork(nn.Module):
     Args:
         settings: encoder, head and seed.
         shape: shape of a sample: (c, h, w) for images, (k,) for vectors.
+
+    Attributes:
+        counts: number of samples of each process, if the head gets the features of all processes
+            in training; by default it gets those of its own.
     """
+
+    counts: list[int] | None = None
 
     def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
         super().__init__()
@@ -46,10 +53,24 @@ class ContrastiveNetwork(nn.Module):
                 model.head, self.encoder.width, model.projection, self.encoder.network_width
             )
 
-    def forward(self, views: Tensor) -> Tensor:
-        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented."""
-        projection: Tensor = self.head(self.encoder.encode(views))
+    def forward(self, views: Tensor, number: int = 2) -> Tensor:
+        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented.
+
+        Args:
+            views: one view of all samples after the other.
+            number: number of views.
+        """
+        features = self.encoder.encode(views)
+        if self.training and self.counts is not None:
+            features = self._joined(features, self.counts, number)
+        projection: Tensor = self.head(features)
         return projection
+
+    @staticmethod
+    def _joined(features: Tensor, counts: list[int], number: int) -> Tensor:
+        """The features of all processes, one view of all samples after the other."""
+        own = features.reshape(number, len(features) // number, -1).transpose(0, 1)
+        return distributed.gather(own, counts).transpose(0, 1).flatten(0, 1)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False

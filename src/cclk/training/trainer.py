@@ -20,6 +20,7 @@ from cclk.data.dataset import Dataset
 from cclk.errors import DataError, SettingsError
 from cclk.kernels import Kernel, for_condition
 from cclk.losses import distributed
+from cclk.losses.base import ContrastiveLoss
 from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import neighbors_of
 from cclk.removal.association import association
@@ -35,6 +36,10 @@ from cclk.training.settings import Settings, import_paths
 
 _DEFAULT_STEPS = 1175
 """The paper's number on ColorMNIST."""
+_WORK = 1e8
+"""Floating-point operations that take no longer than the messages of two batch norms."""
+_ROWWISE = (nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU)
+"""Layers of a head that compute the same on every process."""
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -69,8 +74,11 @@ class Trainer:
         )
         self._check_chunk()
         self.network = network_for(settings, dataset)
-        if self.fabric.world_size > 1:
-            synchronize(self.network)
+        size, world = settings.train.batch_size, self.fabric.world_size
+        bounds = [size * rank // world for rank in range(world + 1)]
+        self._counts = [stop - start for start, stop in pairwise(bounds)]
+        if world > 1:
+            self._synchronize()
         self.removal: Removal | None = None
         self._trained: nn.Module = self.network
         if Removal.wanted(settings):
@@ -95,15 +103,30 @@ class Trainer:
                 settings.model_dump()
             ):
                 module.broadcast_buffers = False
-        size, world = settings.train.batch_size, self.fabric.world_size
-        bounds = [size * rank // world for rank in range(world + 1)]
-        self._counts = [stop - start for start, stop in pairwise(bounds)]
         rank = self.fabric.global_rank
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
         self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
         self._kernel: Kernel | None = None
         """Of the condition, to show the association with."""
+
+    def _synchronize(self) -> None:
+        """Normalize batches over all processes.
+
+        Every batch norm then waits for the other processes twice. A small head is faster on the
+        features of all samples, where its batch norms are the usual ones.
+        """
+        head, joined = self.network.head, sum(self._counts)
+        own = [type(layer) in _ROWWISE for layer in head.modules()]
+        work = 12 * (joined - min(self._counts)) * sum(each.numel() for each in head.parameters())
+        norms = any(isinstance(layer, nn.BatchNorm1d) for layer in head.modules())
+        loss = self.method.loss
+        known = isinstance(loss, ContrastiveLoss) and loss.options.gather_distributed
+        if known and norms and all(own) and work <= _WORK:
+            self.network.counts = self._counts
+            synchronize(self.network.encoder)
+        else:
+            synchronize(self.network)
 
     def _check_chunk(self) -> None:
         train = self.settings.train
@@ -136,10 +159,11 @@ class Trainer:
                 step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
             )
         condition = joined = None
+        gathered = self.network.counts is not None
         if self.method.condition is not None:
             joined = self.method.condition.rows(rows).to(self.fabric.device)
-            condition = joined.rows(self._own)
-        with distributed.knowing(distributed.Joined(self._counts, condition, joined)):
+            condition = joined if gathered else joined.rows(self._own)
+        with distributed.knowing(distributed.Joined(self._counts, condition, joined, gathered)):
             if self.momentum is None:
                 loss = self.method.loss(*projections.chunk(2), condition)
             else:
