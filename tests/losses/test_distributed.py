@@ -116,6 +116,17 @@ def check_another_condition(rank: int) -> None:
     torch.testing.assert_close(value / WORLD, expected)
 
 
+def check_large_sums(rank: int) -> None:
+    """Processes with few and with many samples agree that float32 does not suffice."""
+    first, second, _, _ = data()
+    first, second = first.float(), second.float()
+    options = {"temperature": 5e-4, "tau_plus": 0.1}
+    loss = cclk.HardNegInfoNCE(**options, gather_distributed=True)
+    torch.testing.assert_close(
+        loss(first[PARTS[rank]], second[PARTS[rank]]), cclk.HardNegInfoNCE(**options)(first, second)
+    )
+
+
 def check_no_rows(rank: int) -> None:
     """A process without samples waits for the others and adds nothing."""
     first, second, labels, _ = data()
@@ -136,6 +147,7 @@ def work(rank: int, folder: str) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
     )
     check_another_condition(rank)
+    check_large_sums(rank)
     check_no_rows(rank)
     model = nn.parallel.DistributedDataParallel(network())
     results = {}

@@ -87,7 +87,7 @@ class Batch:
         """The condition of the joined batch.
 
         Args:
-            condition: That of the local batch.
+            condition: That of the rows of the batch.
             source: The object that it was made from.
         """
         if not self.joins:

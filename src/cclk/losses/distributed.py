@@ -35,7 +35,7 @@ class Joined:
     counts: list[int]
     """The number of samples of each process."""
     own: Condition | None
-    """The condition of the own samples."""
+    """The condition that losses are called with."""
     condition: Condition | None
     """The condition of all samples."""
     gathered: bool = False

@@ -27,7 +27,7 @@ def _hard_neg_info_nce(
     # R_i - tau_plus n e^S_ii cancels: float32's error of 1e-7 / temperature in S grows by a factor
     # of up to tau_plus n.
     single = batch.dtype == torch.float32
-    if single and tau_plus * len(x) / options.scale > _LARGEST_CANCELLATION:
+    if single and tau_plus * batch.size / options.scale > _LARGEST_CANCELLATION:
         with torch.no_grad():
             doubles = Batch(x, y, extra, options, precise=True).directions()
         exact = [(each.anchors / options.scale, each.neighbors) for each in doubles]

@@ -84,8 +84,14 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 def _own_cores(fabric: Any) -> AbstractContextManager[None]:
-    """Share the cores of the machine; processes that another launcher started may have them."""
-    if fabric.world_size == 1 or _LAUNCHER not in os.environ or fabric.device.type != "cpu":
+    """Share the cores of the machine, unless another launcher, which may do so, started the
+    processes.
+    """
+    from lightning_fabric.plugins.environments import LightningEnvironment
+
+    if fabric.world_size == 1 or fabric.device.type != "cpu":
+        return nullcontext()
+    if not isinstance(fabric.strategy.cluster_environment, LightningEnvironment):
         return nullcontext()
     return on_own_cores(fabric.local_rank, len(fabric.strategy.parallel_devices))
 

@@ -54,7 +54,8 @@ class ContrastiveNetwork(nn.Module):
             )
 
     def forward(self, views: Tensor, number: int = 2) -> Tensor:
-        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented.
+        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented; in
+        training with `counts`, of the samples of all processes.
 
         Args:
             views: one view of all samples after the other.
@@ -69,7 +70,9 @@ class ContrastiveNetwork(nn.Module):
     @staticmethod
     def _joined(features: Tensor, counts: list[int], number: int) -> Tensor:
         """The features of all processes, one view of all samples after the other."""
-        own = features.reshape(number, len(features) // number, -1).transpose(0, 1)
+        # Not every version of torch sends bfloat16.
+        wide = features.to(torch.promote_types(features.dtype, torch.float32))
+        own = torch.stack(wide.chunk(number), dim=1)
         return distributed.gather(own, counts).transpose(0, 1).flatten(0, 1)
 
     def load_state_dict(

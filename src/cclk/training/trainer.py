@@ -38,7 +38,7 @@ _DEFAULT_STEPS = 1175
 """The paper's number on ColorMNIST."""
 _WORK = 1e8
 """Floating-point operations that take no longer than the messages of two batch norms."""
-_ROWWISE = (nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU)
+_REPEATABLE = (nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU)
 """Layers of a head that compute the same on every process."""
 
 
@@ -116,13 +116,19 @@ class Trainer:
         Every batch norm then waits for the other processes twice. A small head is faster on the
         features of all samples, where its batch norms are the usual ones.
         """
-        head, joined = self.network.head, sum(self._counts)
-        own = [type(layer) in _ROWWISE for layer in head.modules()]
-        work = 12 * (joined - min(self._counts)) * sum(each.numel() for each in head.parameters())
-        norms = any(isinstance(layer, nn.BatchNorm1d) for layer in head.modules())
-        loss = self.method.loss
-        known = isinstance(loss, ContrastiveLoss) and loss.options.gather_distributed
-        if known and norms and all(own) and work <= _WORK:
+        layers, loss = list(self.network.head.modules()), self.method.loss
+        # Forward and backward, of both views of the samples of the other processes.
+        others = 2 * (sum(self._counts) - min(self._counts))
+        work = 6 * others * sum(each.numel() for each in self.network.head.parameters())
+        if (
+            work <= _WORK
+            and any(type(layer) is nn.BatchNorm1d for layer in layers)
+            and all(type(layer) in _REPEATABLE for layer in layers)
+            # Others may gather by themselves.
+            and isinstance(loss, ContrastiveLoss)
+            and type(loss).forward.__module__.startswith("cclk.losses.")
+            and loss.options.gather_distributed
+        ):
             self.network.counts = self._counts
             synchronize(self.network.encoder)
         else:
