@@ -87,7 +87,7 @@ def _own_cores(fabric: Any) -> AbstractContextManager[None]:
     """Share the cores of the machine, unless another launcher, which may do so, started the
     processes.
     """
-    from lightning_fabric.plugins.environments import LightningEnvironment
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
     if fabric.world_size == 1 or fabric.device.type != "cpu":
         return nullcontext()
