@@ -200,10 +200,10 @@ def tail() -> str:
         accuracy, everywhere, rare = (
             [run[name] for run in runs] for name in ("accuracy_all", "leakage_all", "leakage_tail")
         )
-        each = ", ".join(f"{value:.2f}" for value in rare)
+        each = ", ".join(f"{value:z.2f}" for value in rare)
         lines.append(
             f"| {row['row']} | {100 * statistics.mean(accuracy):.1f} |"
-            f" {statistics.mean(everywhere):.2f} | {statistics.mean(rare):.2f} | {each} |"
+            f" {statistics.mean(everywhere):z.2f} | {statistics.mean(rare):z.2f} | {each} |"
         )
     text = (
         "MNIST digits on backgrounds between blue and orange; the position between the two is the"
