@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=8, help="timed rounds (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=40, help="rounds (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
     rows = []
