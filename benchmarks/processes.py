@@ -2,7 +2,7 @@
 
     curves    losses of 100 steps with 2 and 4 processes, against those with one; and, as a control,
               of one process with two threads, which rounds differently too. In float64: rounding
-              errors of float32, of any origin, grow to 1e-2 within 100 steps, as the last curves
+              errors of float32, of any origin, grow to 0.1 within 100 steps, as the last curves
               show
     speed     images per second of two processes with one thread each, against one with two threads
     traffic   bytes that a process receives in a step of the loss, against the cost model

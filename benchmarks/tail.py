@@ -14,7 +14,6 @@ import argparse
 import json
 import math
 import tempfile
-from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -129,15 +128,16 @@ def measured(row: str, seed: int) -> dict[str, float]:
     return {name: round(value, 4) for name, value in result.items()}
 
 
-def _rows(names: Iterable[str], runs: dict[tuple[str, int], dict[str, float]]) -> list[Any]:
-    return [
+def _rows(runs: dict[tuple[str, int], dict[str, float]]) -> list[Any]:
+    rows = [
         {
             "row": name,
             "settings": ROWS.get(name, LOCAL),
             "runs": {str(seed): run for (row, seed), run in sorted(runs.items()) if row == name},
         }
-        for name in names
+        for name in (*ROWS, ORACLE)
     ]
+    return [row for row in rows if row["runs"]]
 
 
 def main() -> None:
@@ -169,11 +169,10 @@ def main() -> None:
             name, seed = jobs[job]
             runs[name, seed] = job.result()
             print(f"{name}, seed {seed}: {json.dumps(runs[name, seed])}", flush=True)
-            rows = [row for row in _rows((*ROWS, ORACLE), runs) if row["runs"]]
             # Whatever rows and seeds were asked for: each run is the same as in all of them.
             command = "python -m benchmarks.tail"
             write_result(
-                arguments.json, "tail", {"command": command, "common": common, "rows": rows}
+                arguments.json, "tail", {"command": command, "common": common, "rows": _rows(runs)}
             )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 
 import oracles
@@ -144,7 +145,11 @@ def check_no_rows(rank: int) -> None:
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
+        "gloo",
+        timeout=timedelta(seconds=60),  # a process that waits for a message that is not sent fails
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=WORLD,
     )
     check_another_condition(rank)
     check_large_sums(rank)
