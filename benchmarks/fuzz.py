@@ -2,11 +2,11 @@
 
 A reader gets damaged, hostile and odd variants of small valid files: bytes are changed, files cut
 and spliced, and their structure is edited (JSON values, headers of arrays, tensors and archives).
-It must return, or raise one error of this package whose single line names the file. A loss gets
-random and extreme inputs and options; its value and gradients must be finite, or it must raise an
-error of this package. Everything else is a finding: other exceptions and warnings, a value that is
-not finite, more than 2 seconds of processor time, more than 1 GiB of memory, and crashes of the
-process.
+It must return, or raise one error of this package whose single line of at most 300 characters names
+the file. A loss gets random and extreme inputs and options; its value and gradients must be finite,
+or it must raise an error of this package, also of one such line. Everything else is a finding:
+other exceptions and warnings, a value that is not finite, more than 2 seconds of processor time,
+more than 1 GiB of memory, and crashes of the process.
 
 Each case depends on the seed, the target and its number only: `--only NAME --first N --cases 1`
 repeats one.
@@ -35,7 +35,7 @@ import torch
 import cclk
 from benchmarks import fuzz_losses, fuzz_readers
 from benchmarks.common import write_result
-from cclk.errors import CclkError
+from cclk.errors import LONGEST, CclkError
 
 SECONDS, MEMORY = 2.0, 1 << 30
 SHOWN = 5
@@ -133,7 +133,9 @@ def one(case: Case, findings: Findings, source: random.Random, number: int) -> N
     except Exception as error:
         signal.setitimer(signal.ITIMER_PROF, 0)
         if _is_own(error):
-            findings.add("refused", number)
+            text = str(error)
+            unclear = "\n" in text or len(text) > LONGEST
+            findings.add("unclear" if unclear else "refused", number, text[:300] * unclear)
         else:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(where.filename).name}:{where.lineno}"

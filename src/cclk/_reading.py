@@ -32,7 +32,7 @@ _LARGEST = 1e100
 def reason(error: BaseException) -> str:
     """Return the message of an error in one short line, without the name of a file."""
     text = getattr(error, "strerror", None) or next(iter(str(error).strip().splitlines()), "")
-    return text[:300].strip() or type(error).__name__
+    return text[:200].strip() or type(error).__name__
 
 
 def file_size(path: Path) -> int:

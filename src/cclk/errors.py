@@ -10,9 +10,24 @@ import sys
 import warnings
 from pathlib import Path
 
+LONGEST = 300
+"""Characters of the longest message, whatever it quotes."""
+
+
+def shortened(message: str) -> str:
+    """Return a message of at most `LONGEST` characters: of a longer one, the start, which names the
+    problem, and the end, which names the remedy.
+    """
+    if len(message) <= LONGEST:
+        return message
+    return f"{message[: 2 * LONGEST // 3 - 3]} ... {message[-LONGEST // 3 + 2 :]}"
+
 
 class CclkError(ValueError):
-    """Base class of all errors of this package."""
+    """Base class of all errors of this package; long messages are shortened."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class DataError(CclkError):
@@ -68,5 +83,5 @@ def warn(message: str) -> None:
         frame = frame.f_back
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(
-        message, CclkWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry
+        shortened(message), CclkWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry
     )

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
+from cclk._file_kinds import other_kind
 from cclk.errors import CclkError, DataError, SettingsError
 from cclk.suggestions import suggestion
 
@@ -38,6 +39,7 @@ class Registry(Generic[T]):
             group with this name in the plural, `cclk.kernels`.
         entries: The object of each name, or its import path.
         suffixes: The object, or its import path, for names of files that end in a suffix.
+        explain: Returns what a name that is not accepted is, and what to do, or "".
         error: The error to raise for unknown names and options.
 
     Example:
@@ -53,9 +55,11 @@ class Registry(Generic[T]):
         entries: Mapping[str, T | str],
         *,
         suffixes: Mapping[str, T | str] | None = None,
+        explain: Callable[[str], str] = lambda _: "",
         error: type[CclkError] = SettingsError,
     ) -> None:
         self.kind, self.error, self.suffixes = kind, error, dict(suffixes or {})
+        self.explain = explain
         self._entries = dict(entries)
 
     def register(self, name: str, entry: T | str) -> None:
@@ -99,6 +103,8 @@ class Registry(Generic[T]):
             name: The name to check.
         """
         if not self.accepts(name):
+            if known := self.explain(name):
+                raise self.error(known)
             files = ", ".join(self.suffixes)
             raise self.error(
                 f"unknown {self.kind} {name!r}{suggestion(name, self)}: choose"
@@ -261,6 +267,7 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
         ".parquet": "cclk.data.manifest:load",
         ".npz": "cclk.data.arrays:load",
     },
+    explain=other_kind,
     error=DataError,
 )
 VECTOR_DATASETS = ("adult", "crime", "health", "cells")

@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensErro
 import cclk
 from cclk._terminal import Console, escape
 from cclk.cli.setting_options import everything, unknown_option, with_current_names
-from cclk.errors import Interrupted, Stopped
+from cclk.errors import Interrupted, Stopped, shortened
 
 COMMANDS = {
     "train": "Train an encoder into a run folder, from a table of your own, a dataset or a preset.",
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(with_current_names(sys.argv[1:] if arguments is None else arguments))
     except (Interrupted, Stopped) as stopped:
-        _error(str(stopped))
+        _error(str(stopped), cut=False)  # a command to copy
         return 128 + stopped.signum
     except KeyboardInterrupt:
         _error("stopped")
@@ -108,7 +108,7 @@ def _run(arguments: list[str]) -> int:
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> str:
     """A warning without the line of code that raised it."""
-    return escape(f"cclk: warning: {' '.join(str(message).split())}\n")
+    return shortened(escape(f"cclk: warning: {' '.join(str(message).split())}")) + "\n"
 
 
 def _message(error: Exception) -> str:
@@ -117,9 +117,10 @@ def _message(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _error(text: str) -> None:
+def _error(text: str, *, cut: bool = True) -> None:
+    text = f"cclk: {escape(text)}"
     Console(stderr=True).print(
-        f"cclk: {text}", style="red", markup=False, highlight=False, soft_wrap=True
+        shortened(text) if cut else text, style="red", markup=False, highlight=False, soft_wrap=True
     )
 
 

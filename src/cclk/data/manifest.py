@@ -102,7 +102,7 @@ def load(
         vectors = _vectors(table, inputs)
         for name, lacks in zip(inputs, np.isnan(vectors).T, strict=True):
             optional[name] = lacks | optional.get(name, False)
-    paths = table.text(table.one(image, "the image")) if image is not None else None
+    paths = table.paths(table.one(image, "the image")) if image is not None else None
     labels = _label_cells(table, label) if label is not None else None
     for column_name, cells in ((image, paths), (label, labels)):
         if column_name is not None and cells is not None:
@@ -158,7 +158,7 @@ def load_inputs(
     if image is None:
         return input_vectors(table, _input_columns(table, features or ())), ids
     column = table.matching(image, "the images the encoder was trained on")[0]
-    paths = table.text(column)
+    paths = table.paths(column)
     for row, cell in enumerate(paths, 1):
         if cell is None:
             raise DataError(f"{table.where(row, column)} is empty: every row needs an image")

@@ -176,6 +176,18 @@ class TableFile:
             dtype=object,
         )
 
+    def paths(self, name: str) -> Strings:
+        """Return a column of paths as text."""
+        import pyarrow.types as types
+
+        kind = self._table.schema.field(name).type
+        if not (types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)):
+            raise DataError(
+                f"{self.path}, column {name!r} holds {str(kind)[:60]}, not paths of images: write"
+                " each image to a file, and its path into this column"
+            )
+        return self.text(name)
+
     def numbers(self, name: str, hint: str = "") -> Doubles:
         """Return a column as numbers, with dates as days since 1970-01-01 and NaN for missing
         cells; text is an error that names its row and ends with the hint.

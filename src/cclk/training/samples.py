@@ -103,7 +103,8 @@ def read_samples(
         return _array(Path(source))
     if source not in DATASETS:
         raise DataError(
-            f"{source} is neither a .csv, .parquet or .npz file nor one of {', '.join(DATASETS)}"
+            DATASETS.explain(source)
+            or f"{source} is neither a .csv, .parquet or .npz file nor one of {', '.join(DATASETS)}"
         )
     dataset = load_dataset(source, data_dir=folder, seed=0, holdout=0)
     parts = {"train": dataset.train, "test": dataset.test}
