@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import inspect
 import json
 import shutil
@@ -17,16 +18,16 @@ from cclk.cli.main import main
 from cclk.cli.setting_options import COMMON
 from cclk.cli.table_options import TableOptions
 from cclk.errors import RunError, SettingsError
+from cclk.features import extract
+from cclk.training.check import Finding
 from cclk.training.own_table import OwnTable
 from cclk.training.settings import Settings, load
 
 SHORT = {"steps": 3, "batch_size": 32, "projection": 8, "encoder_options": {"hidden": [8]}}
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("table") / "people.csv"
-    numbers = np.random.default_rng(0).normal(size=(120, 3))
+def people(path: Path, rows: int) -> Path:
+    numbers = np.random.default_rng(0).normal(size=(rows, 3))
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["a", "b", "c", "age", "site", "ill"])
@@ -34,6 +35,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
             age = 40 + 10 * values[0] + row % 5
             writer.writerow([*values, age, "OB"[row % 2], int(values[1] > 0)])
     return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return people(tmp_path_factory.mktemp("table") / "people.csv", 120)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +62,81 @@ def test_the_same_run_as_the_command_line(run: cclk.Run, table: Path, tmp_path: 
     options += ["--projection", "8", "--encoder-options", "{ hidden = [8] }"]
     out = tmp_path / "run"
     assert main(["train", "--data", str(table), *options, "--out", str(out), "--quiet"]) == 0
-    assert cclk.Run(out).settings == run.settings
+    stored, expected = (
+        json.loads((folder / "settings.json").read_text()) for folder in (out, run.folder)
+    )
+    assert {**stored, "command": ""} == expected
     for name, value in cclk.Run(out).network.state_dict().items():
         assert torch.equal(value, run.network.state_dict()[name])
+
+
+def test_the_same_findings_as_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = people(tmp_path / "people.csv", 400)
+    shown: list[Finding] = []
+    findings = cclk.check(
+        table, features=["a", "b"], condition="age", label="ill", steps=1, show=shown.append
+    )
+    assert shown == findings
+    assert findings[-1].text.startswith("condition age: probes read R^2")
+    options = ["--features", "a", "b", "--condition", "age", "--label", "ill", "--steps", "1"]
+    assert main(["check", "--data", str(table), *options]) == 0
+    lines = [line[3:] for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == len(findings)
+    for line, finding in zip(lines, findings, strict=True):
+        assert line == finding.text or "will take about" in line
+
+
+def test_nothing_is_predicted_where_there_is_a_problem(table: Path) -> None:
+    findings = cclk.check(table, features=["a", "b"], condition="age", batch_size=4000)
+    assert findings[-1].level == "problem"
+
+
+def test_the_same_outputs_as_the_command_line(
+    run: cclk.Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = cclk.Run(shutil.copytree(run.folder, tmp_path / "a" / "people"))
+    there = shutil.copytree(run.folder, tmp_path / "b" / "people")
+    here.evaluate(bootstrap=20, quiet=True)
+    assert main(["evaluate", str(there), "--bootstrap", "20", "--quiet"]) == 0
+    here.embed(table, tmp_path / "a" / "features.csv", quiet=True)
+    assert main(["embed", str(there), str(table), "--out", str(tmp_path / "b/features.csv")]) == 0
+    here.export("safetensors")
+    assert main(["export", str(there), "--format", "safetensors"]) == 0
+    here.report(tmp_path / "a" / "report.html")
+    assert main(["report", str(there), "--out", str(tmp_path / "b" / "report.html")]) == 0
+    for name in ("people/evaluation.json", "features.csv", "people/export.safetensors"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    pages = [(tmp_path / folder / "report.html").read_text() for folder in "ab"]
+    assert pages[0].replace(str(here.folder), str(there)) == pages[1]
+
+
+def test_commands_have_the_defaults_of_the_library(
+    run: cclk.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("evaluate", "embed", "export", "report", "features"):
+        command = getattr(importlib.import_module(f"cclk.cli.{name}"), name)
+        function = extract if name == "features" else getattr(cclk.Run, name)
+        options = inspect.signature(command).parameters
+        for option, item in inspect.signature(function).parameters.items():
+            if option in options and option != "out":
+                assert options[option].default == item.default, (name, option)
+    assert str(inspect.signature(cclk.Run.report).parameters["out"].default) == "report.html"
+
+    def trained(**arguments: object) -> cclk.Run:
+        passed.update(arguments)
+        return run
+
+    passed: dict[str, object] = {}
+    monkeypatch.setattr("cclk.run.train", trained)
+    assert main(["train", "--preset", "digits-fair", "--quiet"]) == 0
+    defaults = inspect.signature(cclk.train).parameters
+    assert passed.pop("preset") == "digits-fair"
+    assert passed.pop("quiet") is True
+    assert str(passed.pop("command")).startswith("cclk ")
+    assert passed.pop("overrides") == {}
+    assert passed == {name: defaults[name].default for name in passed}
 
 
 def test_leakage_of_each_column_on_the_splits_of_the_run(run: cclk.Run, tmp_path: Path) -> None:
@@ -135,8 +213,9 @@ def test_one_set_of_names_and_defaults() -> None:
     assert {name: item.default for name, item in own.items()} == {
         name: item.default for name, item in options.items()
     }
-    assert list(check) == [name for name in train if name not in ("out", "command", "quiet")]
-    for name, item in check.items():
+    own_of_train = ("out", "command", "quiet")
+    assert list(check) == [*(name for name in train if name not in own_of_train), "show"]
+    for name, item in list(check.items())[:-1]:
         assert item.default == train[name].default
         assert name not in own or item.default == own[name].default
     assert set(COMMON) < set(check), "the settings on the help page of cclk train"

@@ -8,7 +8,7 @@ run.report("report.html")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import overload
@@ -23,6 +23,7 @@ from cclk._terminal import Console
 from cclk.condition import Condition
 from cclk.errors import RunError
 from cclk.evaluation import Evaluation, Leakage, leakage, read_evaluation
+from cclk.evaluation.baselines import predict_removal
 from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
 from cclk.report import write_report
 from cclk.report.run_view import view_run
@@ -329,13 +330,19 @@ def check(
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
     trust_code: bool = False,
+    show: Callable[[Finding], object] | None = None,
 ) -> list[Finding]:
-    """Read the data as `train` would, and report what they contain and what is wrong with them.
+    """Check data as `train` would read them: `cclk check` in Python, with the same findings.
+
+    They are what the data contain, what is wrong with them, the training time, and, if a condition
+    is to be removed and there is no problem, how much of it inputs, untrained encoder and label
+    reveal.
 
     Args:
         data, image, features, condition, label, split, row_id, missing, image_size, gray, method,
-            dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size, epochs, steps,
-            preset, settings, overrides, trust_code: As for `train`.
+            remove, dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size, epochs,
+            steps, preset, settings, overrides, trust_code: As for `train`.
+        show: Called with each finding as it is made, such as `print`.
 
     Returns:
         Findings with a `level` ("fine", "warning" or "problem") and a `text`.
@@ -358,7 +365,22 @@ def check(
         "steps": steps,
     }
     complete = complete_settings(table, preset, settings, overrides, named, trust_code)
-    return list(checking.check(complete))
+    findings = []
+    for finding in _findings(complete):
+        findings.append(finding)
+        if show is not None:
+            show(finding)
+    return findings
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    problems = False
+    for finding in checking.check(settings):
+        problems = problems or finding.level == "problem"
+        yield finding
+    removes = settings.method.startswith("fair") or settings.removal.leakage_penalty
+    if removes and not problems:
+        yield from predict_removal(settings)
 
 
 def complete_settings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.text import Text
@@ -12,6 +12,9 @@ from cclk._terminal import Console
 from cclk.cli.output import TRUST_CODE
 from cclk.cli.setting_options import MAIN, SettingOptions
 from cclk.cli.table_options import TableOptions
+
+if TYPE_CHECKING:
+    from cclk.training.check import Finding
 
 _MARKS = {"fine": ("ok", "green"), "warning": ("??", "yellow"), "problem": ("!!", "red")}
 
@@ -39,25 +42,21 @@ def check(
     Takes every setting of `cclk train` by its name, such as --method, --steps or --batch-size:
     `--help-all` lists them.
     """
-    from cclk.evaluation.baselines import predict_removal
-    from cclk.run import complete_settings
-    from cclk.training import check as checking
+    from cclk import run
 
-    complete = complete_settings(
-        (table or TableOptions()).table(),
-        preset=preset,
-        settings=config,
-        overrides=(settings or SettingOptions()).passed(),
-        trust_code=trust_code,
-    )
-    console, problems = Console(), 0
-    with console.status("reading all data"):
-        for finding in checking.check(complete):
-            mark, style = _MARKS[finding.level]
-            console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
-            problems += finding.level == "problem"
-    if not problems and (complete.method.startswith("fair") or complete.removal.leakage_penalty):
-        with console.status("probing inputs, untrained encoder and label"):
-            for finding in predict_removal(complete):
-                console.print(Text.assemble(("ok", "green"), " ", finding.text), soft_wrap=True)
-    return 1 if problems else 0
+    console = Console()
+
+    def show(finding: Finding) -> None:
+        mark, style = _MARKS[finding.level]
+        console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
+
+    with console.status("reading and probing all data"):
+        findings = run.check(
+            **vars(table or TableOptions()),
+            preset=preset,
+            settings=config,
+            overrides=(settings or SettingOptions()).passed(),
+            trust_code=trust_code,
+            show=show,
+        )
+    return 1 if any(finding.level == "problem" for finding in findings) else 0

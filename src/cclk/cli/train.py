@@ -57,21 +57,20 @@ def train(
             " settings file"
         )
     from cclk import run
-    from cclk.training import train as training
     from cclk.training._process import keep_freed
 
     keep_freed()
     if resume and out is not None:
-        trained = training.resume(out, quiet=quiet, trust_code=trust_code)
+        trained = run.Run(out, trust_code=trust_code).resume(quiet=quiet)
     else:
-        complete = run.complete_settings(
-            options,
+        trained = run.train(
+            **vars(options),
             preset=preset,
             settings=config,
             overrides=overrides,
             trust_code=trust_code,
+            out=out,
+            command=shlex.join(["cclk", *sys.argv[1:]]),
+            quiet=quiet,
         )
-        folder = out or run.default_folder(complete)
-        command = shlex.join(["cclk", *sys.argv[1:]])
-        trained = training.train(complete, folder, command=command, quiet=quiet)
     notify(f"trained: {trained.folder}; evaluate it with: cclk evaluate {trained.folder}", quiet)
