@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import cclk
@@ -46,7 +47,7 @@ def step(kind: str, size: int, pixels: int, out: str) -> None:
         loss(network(x), network(y), z).backward()
     result = {"seconds": time.perf_counter() - start, "bytes": read_peak() - before}
     gradients = torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
-    torch.save(gradients, f"{out}.pt")
+    save_file({"gradients": gradients}, f"{out}.safetensors")
     Path(f"{out}.json").write_text(json.dumps(result), encoding="utf-8")
 
 
@@ -61,7 +62,7 @@ def measured(kind: str, size: int, pixels: int, folder: str) -> tuple[dict[str, 
     if process.exitcode:
         raise SystemExit(f"the step of {size} samples ({kind}) ended with {process.exitcode}")
     result: dict[str, float] = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))
-    gradients: Tensor = torch.load(f"{out}.pt", weights_only=True)
+    gradients: Tensor = load_file(f"{out}.safetensors")["gradients"]
     print(
         f"{kind}, {size:,} samples: {result['bytes'] / 2**20:,.0f} MiB, {result['seconds']:.1f} s"
     )

@@ -4,6 +4,7 @@ header claims.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks import fuzz
 from benchmarks.fuzz_mutations import _npy
@@ -144,16 +144,17 @@ def test_claims_of_arrays_are_checked_before_allocation(
 
 
 def test_checkpoints_that_describe_more_than_they_hold(tmp_path: Path) -> None:
-    path = tmp_path / "step-000000001.ckpt"
-    endless: list[object] = []
-    endless.append(endless)
-    bombs = torch.zeros(1).expand(10**7, 10**7), endless
-    for bomb in bombs:
-        torch.save({"step": 1, "digest": "", "network": bomb}, path)
-        with pytest.raises(RunError, match="is damaged"):
+    path = tmp_path / "step-000000001.safetensors"
+    entry = {"dtype": "F32", "shape": [10**7, 10**7], "data_offsets": [0, 4]}
+    deep = json.dumps({"__metadata__": {"run": "{}", "state": "[" * 10**5}})
+    for header in (json.dumps({"network": entry}), deep, "[]", "no archive"):
+        path.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(4))
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.with_suffix(".sha256").write_text(f"{digest}  {path.name}\n")
+        with pytest.raises(RunError, match="is not a checkpoint"):
             _read(path)
-    path.write_bytes(b"no archive")
-    with pytest.raises(RunError, match="is damaged"):
+    path.with_suffix(".sha256").unlink()
+    with pytest.raises(RunError, match=r"its \.sha256 file cannot be read \(No such file"):
         _read(path)
 
 

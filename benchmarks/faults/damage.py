@@ -68,7 +68,9 @@ def checkpoints(bench: Bench) -> None:
     for _ in bench.each(row, range(max(1, total // 25))):
         folder = bench.interrupted()
         old = bench.random.choice(_checkpoints(folder))
-        old.rename(old.with_name(f"step-{bench.random.choice((1, 3, 5, 7, 8)):09d}.ckpt"))
+        name = f"step-{bench.random.choice((1, 3, 5, 7, 8)):09d}"
+        for suffix in (".sha256", ".safetensors"):
+            old.with_suffix(suffix).rename(old.with_name(name + suffix))
         _resume(row, folder, bench.finished)
     row = bench.row("resume in Python: settings.json", "one setting edited")
     for _ in bench.each(row, range(max(1, total // 25))):
@@ -92,7 +94,7 @@ def checkpoints(bench: Bench) -> None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted((folder / "checkpoints").glob("*.ckpt"))
+    return sorted((folder / "checkpoints").glob("*.safetensors"))
 
 
 def _damage_checkpoints(folder: Path, damage: Damage, both: bool, numbers: random.Random) -> None:

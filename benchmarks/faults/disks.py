@@ -119,14 +119,14 @@ def disks(bench: Bench) -> None:
         for free in bench.each(row, bench.some(levels, bench.scale.levels)):
             folder = disk.folder / "run"
             shutil.copytree(bench.interrupted(), folder)
-            max((folder / "checkpoints").glob("*.ckpt")).unlink()
+            max((folder / "checkpoints").glob("*.safetensors")).unlink()
             before = snapshot(folder)
             disk.fill(free)
             words = ["train", "--resume", "--out", folder, "--quiet"]
             done = bench.start(*words, largest_file=disk.limit).wait()
             disk.empty()
             after = snapshot(folder)
-            kept = [name for name in before if name.endswith((".ckpt", "settings.json"))]
+            kept = [name for name in before if name.endswith((".safetensors", "settings.json"))]
             if done.code == 0:
                 row.add("enough space", unexpected="" if same_run(folder, reference) else str(done))
             else:

@@ -74,7 +74,7 @@ def crash_points(bench: Bench) -> None:
 
 def _rewind(folder: Path) -> None:
     """Remove the newest checkpoint, so that steps are left."""
-    max((folder / "checkpoints").glob("*.ckpt")).unlink()
+    max((folder / "checkpoints").glob("*.safetensors")).unlink()
 
 
 def signals(bench: Bench) -> None:
@@ -137,7 +137,7 @@ def _judge_stopped(
 
 def _wait_for_checkpoint(command: Command, folder: Path) -> None:
     deadline = time.perf_counter() + 120
-    while not list(folder.glob("checkpoints/step-*.ckpt")) and command.running():
+    while not list(folder.glob("checkpoints/step-*.safetensors")) and command.running():
         if time.perf_counter() > deadline:
             return
         time.sleep(0.005)

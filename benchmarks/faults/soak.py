@@ -71,7 +71,7 @@ def _observe(pid: int, folder: Path) -> tuple[int, float, int, int] | None:
             line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
         )
         handles = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-        newest = max(path.stem for path in (folder / "checkpoints").glob("step-*.ckpt"))
+        newest = max(path.stem for path in (folder / "checkpoints").glob("step-*.safetensors"))
         memory = int(status["VmRSS"].split()[0]) / 1024
     except (OSError, ValueError, KeyError):
         return None

@@ -273,7 +273,15 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a .safetensors file atomically and reproducibly.
+    """Write a .safetensors file atomically and reproducibly, with a digest in its metadata."""
+    parts = tensor_file(tensors, metadata)
+    replace_file(path, lambda file: file.writelines(parts))
+
+
+def tensor_file(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+) -> list[bytes | memoryview]:
+    """The content of a .safetensors file, in parts.
 
     The library writes metadata in the order of a hash map, which differs between processes; here
     it is sorted. A digest of values and metadata is added to the metadata.
@@ -291,9 +299,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     header["__metadata__"][_DIGEST] = _digest(header, [content[end:]])
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # values are aligned to 8 bytes
-
-    parts: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text, content[end:]]
-    replace_file(path, lambda file: file.writelines(parts))
+    return [len(text).to_bytes(8, "little"), text, content[end:]]
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -317,6 +323,23 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if expected != actual:
         raise OSError("its content does not match its digest")
     return tensors, metadata
+
+
+def parse_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and metadata of the content of a .safetensors file.
+
+    Raises:
+        ValueError: If it is not of this format.
+    """
+    with needed_for("reading .safetensors files"):
+        from safetensors.torch import load
+
+    try:
+        tensors = load(content)
+    except Exception as error:  # a damaged header can make the library raise nearly anything
+        raise ValueError(reason(error)) from error
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return tensors, header.get("__metadata__", {})
 
 
 def _digest_of_file(path: Path) -> str:

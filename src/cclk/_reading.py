@@ -25,7 +25,7 @@ LARGEST_TEXT = 1 << 26
 """Bytes of the largest text file that is read at once."""
 _DEPTH = 32
 _INTEGER = 1 << 63
-_LARGEST = 1e100
+LARGEST_NUMBER = 1e100
 """The largest number in JSON: sums and squares of larger ones would not be finite."""
 
 
@@ -174,7 +174,7 @@ def _not_finite(text: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not abs(value) <= _LARGEST:
+    if not abs(value) <= LARGEST_NUMBER:
         _not_finite(text[:40])
     return value
 

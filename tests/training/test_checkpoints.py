@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import pickletools
 import random
+import re
 import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +22,7 @@ import cclk
 from cclk._files import read_tensors, write_tensors
 from cclk.errors import CclkError, CclkWarning, RunError
 from cclk.training import train as training
-from cclk.training.checkpoints import _read
+from cclk.training.checkpoints import RunIdentity, _read, load_checkpoint, save_checkpoint
 from cclk.training.settings import Settings, load
 from cclk.training.trainer import Trainer
 
@@ -45,27 +50,131 @@ def interrupted(finished: Path, folder: Path) -> tuple[Path, Path]:
     """A copy of the run that has not written its encoder; and its two checkpoints."""
     shutil.copytree(finished, folder)
     (folder / "encoder.safetensors").unlink()
-    older, newest = sorted((folder / "checkpoints").iterdir())
+    older, newest = sorted((folder / "checkpoints").glob("*.safetensors"))
     return older, newest
 
 
-def test_a_flipped_bit_never_changes_what_is_resumed(finished: Path, tmp_path: Path) -> None:
-    newest = sorted((finished / "checkpoints").iterdir())[-1]
-    content, detected = newest.read_bytes(), 0
-    expected = _read(newest)["network"]
-    path = tmp_path / newest.name
+def copy_checkpoint(source: Path, target: Path) -> None:
+    """Copy a checkpoint under another name, with a digest that matches."""
+    shutil.copy(source, target)
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    target.with_suffix(".sha256").write_text(f"{digest}  {target.name}\n")
+
+
+def test_a_flipped_bit_is_detected(finished: Path, tmp_path: Path) -> None:
+    newest = max((finished / "checkpoints").glob("*.safetensors"))
+    files = [tmp_path / newest.name, tmp_path / f"{newest.stem}.sha256"]
+    contents = [newest.with_suffix(path.suffix).read_bytes() for path in files]
+    for path, content in zip(files, contents, strict=True):
+        path.write_bytes(content)
+    assert _read(files[0])["step"] == 6
     for seed in range(100):
         random.seed(seed)
-        damaged = bytearray(content)
+        which = seed % 2
+        damaged = bytearray(contents[which])
         damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
-        path.write_bytes(damaged)
-        try:
-            network = _read(path)["network"]
-        except RunError:
-            detected += 1
-        else:  # the bit was in padding or in names of the archive
-            assert all(torch.equal(value, network[name]) for name, value in expected.items())
-    assert detected > 30
+        files[which].write_bytes(damaged)
+        with pytest.raises(RunError, match=r"is damaged \(its content does not match its \.sha256"):
+            _read(files[0])
+        files[which].write_bytes(contents[which])
+
+
+def test_a_checkpoint_is_verified_before_it_is_parsed(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And old checkpoints, which are pickles, are not opened."""
+    older, newest = interrupted(finished, tmp_path / "run")
+    for path in (older, newest):
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    monkeypatch.setattr("cclk.training.checkpoints.parse_tensors", lambda _: pytest.fail("parsed"))
+    with (
+        pytest.warns(CclkWarning, match="is damaged"),
+        pytest.raises(RunError, match=r"all checkpoints of .*run are damaged: train again"),
+    ):
+        training.resume(tmp_path / "run", quiet=True)
+    for path in older.parent.iterdir():
+        path.unlink()
+    old = older.with_suffix(".ckpt")
+    torch.save({"step": 4}, old)
+    with pytest.raises(RunError, match=rf"{old} was written by an older version, .* not opened"):
+        training.resume(tmp_path / "run", quiet=True)
+
+
+def test_no_file_of_a_run_contains_a_pickle(finished: Path) -> None:
+    files = [path for path in finished.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".json", ".jsonl", ".safetensors"}
+    for path in files:
+        content = path.read_bytes()
+        assert not zipfile.is_zipfile(path), path
+        with pytest.raises(Exception, match=r"."):  # of pickletools, which raises several kinds
+            list(pickletools.genops(content))
+
+
+def test_nothing_is_unpickled_that_was_not_verified() -> None:
+    """Only weights of another package are, whose SHA-256 is known."""
+    source = Path(cclk.__file__).parent
+    forbidden = re.compile(r"torch\.(load|save)\(|import pickle|allow_pickle=True|joblib")
+    found = [
+        f"{path.relative_to(source).as_posix()}: {line.strip()}"
+        for path in sorted(source.rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if forbidden.search(line)
+    ]
+    assert len(found) == 1
+    assert found[0].startswith("models/mobilenet.py: weights: dict[str, Tensor] = torch.load(Byt")
+
+
+def test_a_state_of_any_form_is_restored(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    tensor = torch.arange(6.0).reshape(2, 3)
+    state = {
+        "shared": [tensor, tensor.T, tensor[0]],
+        "keys": {1: torch.tensor(1), "1": torch.tensor(2), "1'": torch.empty(0, 3)},
+        "values": (None, True, 7, "text", 0.1, 1e300, -math.inf, (), {}, []),
+    }
+    identity = RunIdentity({}, "data", "version", 1)
+    save_checkpoint(tmp_path, 3, state, identity)
+    stored = load_checkpoint(tmp_path, identity)
+    assert stored is not None
+    assert stored[1].pop("step") == 3
+    assert repr(stored[1]) == repr(state)
+    with pytest.raises(RunError, match=r"values/0 of the state of the run is of type set"):
+        save_checkpoint(tmp_path, 4, {"values": [{1}]}, identity)
+
+
+@pytest.mark.parametrize("what", ["the folder", "its files", "the files of a finished run"])
+def test_deleted_checkpoints_are_named(what: str, finished: Path, tmp_path: Path) -> None:
+    """The run does not start anew unasked."""
+    shutil.copytree(finished, tmp_path / "run")
+    if what != "the files of a finished run":
+        (tmp_path / "run" / "encoder.safetensors").unlink()
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    if what != "the folder":
+        (tmp_path / "run" / "checkpoints").mkdir()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    message = r"checkpoints is missing or empty, although 6 steps were logged: restore it, or train"
+    with pytest.raises(RunError, match=message):
+        training.resume(tmp_path / "run", quiet=True)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_anew(
+    vectors: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it was killed between the two files of the checkpoint."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cclk.training.checkpoints.replace_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(small(vectors), tmp_path / "run", quiet=True)
+    left = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
+    assert left == ["step-000000002.sha256"]
+    training.resume(tmp_path / "run", quiet=True)
+    files = [folder / "encoder.safetensors" for folder in (finished, tmp_path / "run")]
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize("how", ["truncated", "zeroed", "empty"])
@@ -91,7 +200,7 @@ def test_a_checkpoint_of_another_run_is_refused(
 ) -> None:
     other = training.train(small(vectors, **overrides), tmp_path / "other", quiet=True).folder
     _, newest = interrupted(finished, tmp_path / "run")
-    shutil.copy(other / "checkpoints" / newest.name, newest)
+    copy_checkpoint(other / "checkpoints" / newest.name, newest)
     with pytest.raises(RunError, match=f"belongs to another run: {message}"):
         training.resume(tmp_path / "run", quiet=True)
 
@@ -100,7 +209,7 @@ def test_edited_settings_and_renamed_checkpoints_are_refused(
     finished: Path, tmp_path: Path
 ) -> None:
     older, newest = interrupted(finished, tmp_path / "run")
-    shutil.copy(older, newest)
+    copy_checkpoint(older, newest)
     with pytest.warns(CclkWarning, match="it contains step 4"):
         training.resume(tmp_path / "run", quiet=True)
     interrupted(finished, tmp_path / "edited")
@@ -160,8 +269,9 @@ def test_a_run_that_diverges_is_not_saved(
     monkeypatch.setattr(Trainer, "step", diverges)
     with pytest.raises(RunError, match=r"training diverged by step 4: .* is not finite; lower lr"):
         training.train(small(vectors, log_every=4), tmp_path / "run", quiet=True)
-    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [
-        "step-000000002.ckpt"
+    assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == [
+        "step-000000002.safetensors",
+        "step-000000002.sha256",
     ]
     assert not (tmp_path / "run" / "encoder.safetensors").exists()
 

@@ -41,7 +41,7 @@ def test_a_hangup_stops_a_run_unless_it_is_ignored() -> None:
 
 
 def checkpoints(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("checkpoints/*.ckpt"))
+    return sorted(path.name for path in folder.glob("checkpoints/*.safetensors"))
 
 
 def begin(folder: Path, *options: str) -> tuple[subprocess.Popen[str], int]:
@@ -78,7 +78,7 @@ def test_two_processes_end_together(tmp_path: Path) -> None:
     pattern = r"cclk: stopped at step (\d+), which is saved; resume with: cclk train .*\n"
     match = re.fullmatch(pattern, message)
     assert match, message
-    assert checkpoints(folder)[-1] == f"step-{int(match[1]):09d}.ckpt"
+    assert checkpoints(folder)[-1] == f"step-{int(match[1]):09d}.safetensors"
     process, second = begin(folder, "--resume")
     process.kill()
     _, message = process.communicate(timeout=60)

@@ -1,23 +1,24 @@
-"""Checkpoints of a run: RUN/checkpoints/step-000000500.ckpt, the newest two.
+"""Checkpoints of a run: RUN/checkpoints/step-000000500.safetensors and .sha256, the newest two.
 
-A checkpoint holds a digest of its content and the settings, data and step of its run. If the newest
-one is damaged, the one before is used; a checkpoint of another run is refused.
+A checkpoint holds the state of the `Trainer`, and the settings, data and step of its run: tensors,
+and everything else as JSON in the metadata. Its SHA-256 is in a file of its own, in the format of
+`sha256sum`, and compared before anything in the checkpoint is parsed. If the newest checkpoint is
+damaged, the one before is used; a checkpoint of another run is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
-import zipfile
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from cclk._files import replace_file, writing
-from cclk._reading import check_tree, file_size, reason
+from cclk._files import parse_tensors, replace_bytes, replace_file, tensor_file, writing
+from cclk._reading import LARGEST_NUMBER, file_size, parse_json, read_bytes, reason
 from cclk.errors import RunError, warn
 
 CHECKPOINTS = "checkpoints"
@@ -27,7 +28,6 @@ _FREE = (
     "data.data_dir", "train.devices", "train.nodes", "train.log_every", "train.checkpoint_every",
 )  # fmt: skip
 """Settings that do not change the weights of a run."""
-_MOST_NODES = 200_000
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,25 @@ def save_checkpoint(
         state: The state of the `Trainer`.
         identity: The run.
     """
-    content = {"step": step, "run": asdict(identity), **state}
-    content["digest"] = _digest(content)
-    path = folder / CHECKPOINTS / f"step-{step:09d}.ckpt"
-    replace_file(path, lambda file: torch.save(content, file))
-    for old in _checkpoints(folder)[:-KEPT]:
-        with writing(old):
-            old.unlink(missing_ok=True)
+    tensors: dict[str, Tensor] = {}
+    metadata = {
+        "run": json.dumps(asdict(identity)),
+        "state": json.dumps(_plain({"step": step, **state}, "", tensors)),
+    }
+    parts = tensor_file(tensors, metadata)
+    path = folder / CHECKPOINTS / f"step-{step:09d}.safetensors"
+    # The digest first: there is no instant at which a complete checkpoint has none.
+    replace_bytes(_digest_path(path), _digest_line(path, parts))
+    try:
+        replace_file(path, lambda file: file.writelines(parts))
+    except OSError:
+        _digest_path(path).unlink(missing_ok=True)
+        raise
+    kept = {checkpoint.stem for checkpoint in _checkpoints(folder)[-KEPT:]}
+    for old in sorted(path.parent.glob("step-*.s*")):  # a checkpoint before its digest
+        if old.stem not in kept:
+            with writing(old):
+                old.unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str, Any]] | None:
@@ -88,38 +100,84 @@ def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str
         _require_same_run(path, content.pop("run"), identity)
         return path, content
     if paths:
-        raise RunError(f"all checkpoints of {folder} are damaged: delete them to train again")
+        raise RunError(f"all checkpoints of {folder} are damaged: train again, into another folder")
     return None
+
+
+def has_checkpoints(folder: Path) -> bool:
+    """Whether a run has checkpoints, damaged or not; those of older versions are refused."""
+    if _checkpoints(folder):
+        return True
+    for old in (folder / CHECKPOINTS).glob("step-*.ckpt"):
+        raise RunError(
+            f"{old} was written by an older version, in a format that can run code, and is not"
+            " opened: train again, into another folder"
+        )
+    return False
 
 
 def _read(path: Path) -> dict[str, Any]:
     """The content of a checkpoint, if it is intact."""
     try:
-        _check_archive(path)
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
-        if type(content) is not dict or "step" not in content:
-            raise ValueError("it is not a checkpoint")
-        digest, step = content.pop("digest", None), content["step"]
-        actual = _digest(content)
-        if digest == actual:
-            content["run"] = _run_identity(content.get("run"))
-    except Exception as error:  # a damaged pickle can make torch raise nearly anything
-        raise RunError(f"{path} is damaged ({reason(error)})") from error
-    if digest is None:
-        raise RunError(f"{path} has no digest (it was written by an older version)")
-    if digest != actual:
-        raise RunError(f"{path} is damaged (its content does not match its digest)")
-    if type(step) is not int or path.name != f"step-{step:09d}.ckpt":
+        content = read_bytes(path, file_size(path))
+        expected = read_bytes(_digest_path(path), 1000)
+    except OSError as error:
+        raise RunError(f"{path} or its .sha256 file cannot be read ({reason(error)})") from error
+    if expected != _digest_line(path, [content]):
+        raise RunError(f"{path} is damaged (its content does not match its .sha256 file)")
+    try:
+        tensors, metadata = parse_tensors(content)
+        state = _restored(parse_json(metadata["state"]), tensors)
+        step, run = state["step"], _run_identity(parse_json(metadata["run"]))
+    except Exception as error:  # it was written by someone else
+        raise RunError(f"{path} is not a checkpoint ({reason(error)})") from error
+    if type(step) is not int or path.stem != f"step-{step:09d}":
         raise RunError(f"{path} is damaged (it contains step {step!r})")
-    return content
+    return {**state, "run": run}
 
 
-def _check_archive(path: Path) -> None:
-    """Raise an error if an archive would expand to more than its own size."""
-    size = file_size(path)
-    with zipfile.ZipFile(path) as archive:
-        if sum(member.file_size for member in archive.infolist()) > size:
-            raise ValueError("its parts are larger than the file")
+def _plain(node: object, name: str, tensors: dict[str, Tensor]) -> object:
+    """A tree as JSON: objects stand for what JSON lacks, and tensors are collected by name."""
+    match node:
+        case Tensor():
+            while name in tensors:  # of keys like 1 and "1"
+                name += "'"
+            # Copied, because .safetensors files cannot hold tensors that share memory.
+            tensors[name] = node.detach().to("cpu", copy=True)
+            return {"tensor": name}
+        case Mapping():
+            items = [[key, _plain(value, f"{name}/{key}", tensors)] for key, value in node.items()]
+            return {"dict": items}
+        case list() | tuple():
+            values = [_plain(value, f"{name}/{i}", tensors) for i, value in enumerate(node)]
+            return {"tuple": values} if isinstance(node, tuple) else values
+        case float() if not abs(node) <= LARGEST_NUMBER:
+            return {"float": repr(node)}
+        case None | bool() | int() | float() | str():
+            return node
+    raise RunError(
+        f"{name[1:]} of the state of the run is of type {type(node).__name__}: a checkpoint holds"
+        " tensors, numbers, text, and containers of them"
+    )
+
+
+def _restored(node: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """Return the tree that `_plain` converted."""
+    if isinstance(node, list):
+        return [_restored(value, tensors) for value in node]
+    if not isinstance(node, dict):
+        return node
+    ((kind, content),) = node.items()
+    match kind:
+        case "tensor":
+            return tensors[content]
+        case "dict":
+            return {key: _restored(value, tensors) for key, value in content}
+        case "float":
+            return float(content)
+        case "tuple":
+            return tuple(_restored(value, tensors) for value in content)
+    raise ValueError(f"it contains an object of kind {kind[:40]!r}")
 
 
 def _run_identity(tree: Any) -> RunIdentity:
@@ -129,7 +187,6 @@ def _run_identity(tree: Any) -> RunIdentity:
     for name, kind in kinds.items():
         if type(getattr(run, name)) is not kind:
             raise ValueError(f"{name} of its run is not of type {kind.__name__}")
-    check_tree(run.settings)
     return run
 
 
@@ -181,35 +238,17 @@ def _flat(tree: Mapping[str, object]) -> dict[str, object]:
     return names
 
 
-def _digest(content: Any) -> str:
-    """SHA-256 of nested containers of tensors and plain values."""
-    state, nodes = hashlib.sha256(), 0
-
-    def add(node: Any) -> None:
-        nonlocal nodes
-        nodes += 1
-        if nodes > _MOST_NODES:  # shared references can describe more than memory can hold
-            raise ValueError("it contains too many values")
-        if isinstance(node, Tensor):
-            if node.numel() * node.element_size() > node.untyped_storage().nbytes():
-                raise ValueError("a tensor has more values than the file holds")
-            array = node.detach().cpu().contiguous()
-            state.update(f"{array.dtype}{tuple(array.shape)}".encode())
-            state.update(array.flatten().view(torch.uint8).numpy().data)
-        elif isinstance(node, Mapping):
-            for name in sorted(node, key=repr):
-                state.update(repr(name).encode())
-                add(node[name])
-        elif isinstance(node, list | tuple):
-            state.update(f"[{len(node)}]".encode())
-            for item in node:
-                add(item)
-        else:
-            state.update(repr(node).encode())
-
-    add(content)
-    return state.hexdigest()
-
-
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted((folder / CHECKPOINTS).glob("step-*.ckpt"))
+    return sorted((folder / CHECKPOINTS).glob("step-*.safetensors"))
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _digest_line(path: Path, parts: Iterable[bytes | memoryview]) -> bytes:
+    """What the .sha256 file of a checkpoint with this content holds."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return f"{digest.hexdigest()}  {path.name}\n".encode()

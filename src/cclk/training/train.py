@@ -21,6 +21,7 @@ from cclk.training.callbacks import Callback
 from cclk.training.checkpoints import (
     CHECKPOINTS,
     RunIdentity,
+    has_checkpoints,
     load_checkpoint,
     save_checkpoint,
 )
@@ -28,6 +29,7 @@ from cclk.training.display import Display
 from cclk.training.launch import Agreement, joined, launch
 from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
 from cclk.training.run_folder import (
+    ENCODER,
     SETTINGS,
     FolderBefore,
     RunFolder,
@@ -117,7 +119,7 @@ def resume(
     callback: Callback | None = None,
     trust_code: bool = False,
 ) -> RunFolder:
-    """Continue a run from its newest checkpoint, or from the start if there is none.
+    """Continue a run from its newest checkpoint, or from the start if it has not had one yet.
 
     Args:
         folder: The folder of a run.
@@ -126,6 +128,7 @@ def resume(
         trust_code: Whether the settings of the run may name code by import paths.
     """
     run = RunFolder(folder, trust_code=trust_code)
+    _require_checkpoints(run)
     fabric = launch(run.settings)
     with joined(fabric, folder), locked(folder) if fabric.global_rank == 0 else nullcontext():
         trainer = Trainer(run.settings, run.dataset, fabric)
@@ -133,6 +136,23 @@ def resume(
         with computing_with(run.metadata.threads or torch.get_num_threads()):
             _Loop(trainer, folder, data, quiet, callback).run()
     return RunFolder(folder, trust_code=trust_code)
+
+
+def _require_checkpoints(run: RunFolder) -> None:
+    """Raise an error if the checkpoints of a run were deleted: it must not restart unasked."""
+    if has_checkpoints(run.folder):
+        return
+    checkpoints = run.folder / CHECKPOINTS
+    logged = max((int(line["step"]) for line in run.metrics()), default=0)
+    if (
+        not checkpoints.is_dir()
+        or (run.folder / ENCODER).exists()
+        or logged > run.settings.train.checkpoint_every
+    ):
+        raise RunError(
+            f"{checkpoints} is missing or empty, although {logged} steps were logged: restore it,"
+            " or train again, into another folder"
+        )
 
 
 class _Loop:
