@@ -16,7 +16,8 @@ import pytest
 
 from cclk import datasets
 from cclk.columns import Column, as_numbers, kind_of
-from cclk.condition import infer_condition
+from cclk.condition import as_condition, infer_condition
+from cclk.errors import DataError
 from cclk.estimator import _condition
 
 N = 60
@@ -35,6 +36,11 @@ COLUMNS: dict[str, tuple[Any, str]] = {
     "decimals": (ROWS / 7, "continuous"),
     "dates as text": (DAYS.astype(str), "continuous"),
     "numbers as text": ((20 + ROWS).astype(str), "continuous"),
+    "codes and a letter": (np.array(["1", "2", "A"])[ROWS % 3], "categorical"),
+    "sizes": (np.array(["XS", "S", "40", "42"])[ROWS % 4], "categorical"),
+    "few doses": (np.array(["5mg", "10mg", "20mg"])[ROWS % 3], "categorical"),
+    "ranges": (np.array([f"{row}-{row + 9}" for row in ROWS]), "categorical"),
+    "house numbers": (np.array([f"{row}{'abcd'[row % 4]}" for row in ROWS]), "categorical"),
     "words joined by semicolons": (np.array(["a;b", "b", "c;a"])[ROWS % 3], "attributes"),
 }
 
@@ -84,6 +90,66 @@ def test_every_source_has_the_same_rule(column: str, source: str, tmp_path: Path
     assert found.width == (3 if kind == "attributes" else 1)
     if kind == "attributes":
         assert found.categories == ("z=a", "z=b", "z=c")
+
+
+def with_cell(values: Any, cell: str) -> Any:
+    """The values as text, with another cell in row 7."""
+    texts = np.asarray(values).astype("U20")
+    texts[7] = cell
+    return texts
+
+
+DISGUISED: dict[str, tuple[Any, int, str]] = {
+    "a word": (with_cell(20 + ROWS, "unknown"), 7, "'unknown'"),
+    "a dash": (with_cell(ROWS / 7, "-"), 7, "'-'"),
+    "a limit": (with_cell(ROWS / 7, "<0.1"), 7, "'<0.1'"),
+    "another unit": (with_cell([f"{row} cm" for row in ROWS], "1 m"), 0, "'0 cm'"),
+    "a unit": (np.array([f"{150 + row}cm" for row in ROWS]), 0, "'150cm'"),
+    "percent": (np.array([f"{row}%" for row in ROWS]), 0, "'0%'"),
+    "a currency": (np.array([f"$ {1000 + row}" for row in ROWS]), 0, "'$ 1000'"),
+    "thousands": (with_cell(700 + ROWS, "1,234"), 7, "'1,234'"),
+    "decimal commas": (np.array([f"{row},5" for row in ROWS]), 0, "'0,5'"),
+    "points for thousands": (with_cell(700 + ROWS, "1.234.567"), 7, "'1.234.567'"),
+    "a point for thousands": (with_cell(700 + ROWS, "1.234"), 7, "'1.234'"),
+    "other dates": (np.array([f"{1 + row % 28}/12/2024" for row in ROWS]), 0, "'1/12/2024'"),
+    "a date that is not one": (with_cell(DAYS, "unknown"), 7, "'unknown'"),
+    "times": (np.array([f"08:{row:02}" for row in ROWS]), 0, "'08:00'"),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("column", DISGUISED)
+def test_numbers_in_disguise_are_not_categories(column: str, source: str, tmp_path: Path) -> None:
+    values, row, shown = DISGUISED[column]
+    with pytest.raises(DataError) as caught:
+        SOURCES[source](values, tmp_path)
+    message = str(caught.value)
+    assert shown in message
+    assert f"row {row + (source in ('csv', 'parquet'))}" in message
+    assert "categorical" in message
+
+
+def test_columns_can_be_requested_as_categories(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"z": DISGUISED["a word"][0], "x": ROWS * 0.1})
+    frame.to_csv(tmp_path / "t.csv")
+    path = str(tmp_path / "t.csv")
+    found = [
+        *datasets.load(path, features="x", condition="z:categorical").columns,
+        *infer_condition({"z:categorical": frame["z"]}).columns,
+        *infer_condition({"z": frame["z"].astype("category")}).columns,
+    ]
+    frame["z"] = frame["z"].astype("category")
+    frame.to_parquet(tmp_path / "t.parquet")
+    found += datasets.load(str(tmp_path / "t.parquet"), features="x", condition="z").columns
+    assert [(each.name, each.kind, len(each.categories)) for each in found] == [
+        ("z", "categorical", 60)
+    ] * 4
+
+
+def test_a_batch_with_numbers_and_text_is_an_error() -> None:
+    """Its kind would depend on whether a batch has a cell of text."""
+    with pytest.raises(DataError, match="row 2 is 'unknown', text beside numbers"):
+        as_condition({"age": np.array([1.0, 2.0, "unknown"], dtype=object)})
 
 
 @pytest.mark.parametrize("source", ["parquet", "npz", "data frame", "estimator"])

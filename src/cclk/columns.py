@@ -8,7 +8,8 @@
     embedding     a vector in each cell, or several columns of other numbers
 
 Files, arrays, data frames and the estimator share this rule. Text that can be parsed as numbers or
-as ISO dates counts as such, as in a CSV file. An inferred kind can be overridden.
+as ISO dates counts as such, as in a CSV file; text that is nearly that, such as numbers and one
+word, is an error (`cclk._numerals`). An inferred kind can be overridden: "age:categorical".
 
 A loss receives one batch at a time, which may lack most values of the data. So it never counts
 values: only the type of the data determines whether a column holds numbers or text (`as_numbers`),
@@ -29,12 +30,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cclk._dates import days, days_of, is_date
+from cclk._numerals import FEW, disguised, thousands
 from cclk.errors import DataError
 
 Array = npt.NDArray[Any]
 Kind = Literal["continuous", "categorical", "attributes", "embedding"]
-FEW = 10
-"""Integers with at most this many distinct values are categories."""
 SEPARATOR = ";"
 _SETS = 0.05
 MAX_INTEGER = 1 << 53
@@ -117,13 +117,14 @@ def encode(values: Array, kind: Kind, name: str) -> tuple[Array, Column]:
     return table, Column(name, kind, table.shape[1])
 
 
-def as_numbers(values: object, where: str, *, read_text: bool = False) -> Array:
+def as_numbers(values: object, where: str, *, read_text: bool = False, remedy: str = "") -> Array:
     """Convert values of any type to float64, with dates as days, or text to objects of type str.
 
     Args:
         values: A list, an array, or a column of a data frame.
         where: The name of the values in errors.
         read_text: Whether text that can be parsed as numbers or dates is converted.
+        remedy: How to request categories, for errors on text that seems to mean numbers.
     """
     array = np.asarray(values)
     kind = array.dtype.kind
@@ -142,9 +143,9 @@ def as_numbers(values: object, where: str, *, read_text: bool = False) -> Array:
             return np.where(np.isnat(array), np.nan, days_since)
         case "U" | "S":
             texts = (np.char.decode(array) if kind == "S" else array).astype(object)
-            return _read(texts, where) if read_text else texts
+            return _read(texts, where, remedy) if read_text else texts
         case "O":
-            return _objects(array, where, read_text)
+            return _objects(array, where, read_text, remedy)
     raise DataError(
         f"{where} holds values that are not numbers (dtype {array.dtype}): pass numbers, such as"
         " days, or text"
@@ -183,7 +184,7 @@ def by_size_then_alphabet(text: str) -> tuple[int, float, str]:
         return 1, 0.0, text
 
 
-def _objects(array: Array, where: str, read_text: bool) -> Array:
+def _objects(array: Array, where: str, read_text: bool, remedy: str) -> Array:
     cells = array.ravel().tolist()
     if any(map(_is_missing, cells)):
         raise DataError(f"{where} has missing values: drop or impute them")
@@ -192,16 +193,34 @@ def _objects(array: Array, where: str, read_text: bool) -> Array:
     if all(isinstance(cell, date) for cell in cells):
         return np.array([days_of(cell) for cell in cells]).reshape(array.shape)
     texts = np.array([str(cell) for cell in cells], dtype=object).reshape(array.shape)
-    return _read(texts, where) if read_text else texts
+    if read_text:
+        return _read(texts, where, remedy)
+    # By types alone, a batch without text would be numbers and another one categories.
+    number = next((row for row, cell in enumerate(cells) if isinstance(cell, Real)), None)
+    text = next((row for row, cell in enumerate(cells) if isinstance(cell, str)), None)
+    if number is not None and text is not None:
+        raise DataError(
+            f"{where}: row {text} is {cells[text][:60]!r}, text beside numbers: correct or drop it,"
+            " or convert all values to text for categories"
+        )
+    return texts
 
 
-def _read(texts: Array, where: str) -> Array:
+def _read(texts: Array, where: str, remedy: str) -> Array:
     cells: Sequence[str] = texts.ravel().tolist()
     try:
-        return texts.astype(np.float64)
+        numbers = texts.astype(np.float64)
+        if (fault := thousands(cells)) is None:
+            return numbers
     except ValueError:
+        fault = None
         if not all(map(is_date, cells)):
-            return texts
+            fault = disguised(cells)
+            if fault is None or kind_of(texts) != "categorical":
+                return texts
+    if fault is not None:
+        row, problem = fault
+        raise DataError(f"{where}: row {row} {problem}, or {remedy}")
     try:
         return np.array([days(cell) for cell in cells]).reshape(texts.shape)
     except ValueError as error:

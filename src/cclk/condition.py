@@ -24,6 +24,7 @@ from cclk.columns import (
     MAX_INTEGER,
     Array,
     Column,
+    Kind,
     as_numbers,
     encode,
     hashed,
@@ -237,7 +238,8 @@ def infer_condition(data: object, *, name: str = "condition") -> Condition:
     """Convert the condition of a full split, with kinds inferred by the rule of `cclk.columns`.
 
     Categories are codes of their sorted names. The columns of an array are named by their numbers,
-    but a float array of several columns is one vector.
+    but a float array of several columns is one vector. A name may end in the kind of its column, as
+    in {"site:categorical": site}.
 
     Args:
         data: A tensor, array, list, data frame or mapping of columns with n rows.
@@ -266,13 +268,25 @@ def infer_condition(data: object, *, name: str = "condition") -> Condition:
 
 
 def _infer_column(value: Any, name: str, where: str) -> tuple[Array, Column]:
-    declared = is_declared_category(value)
-    values = as_numbers(value, where, read_text=not declared)
+    start, _, end = name.rpartition(":")
+    requested: Kind | None = None
+    if start and end in ("categorical", "continuous"):
+        name, requested = start, "categorical" if end == "categorical" else "continuous"
+    if requested is None and is_declared_category(value):
+        requested = "categorical"
+    values = as_numbers(
+        value,
+        where,
+        read_text=requested in (None, "continuous"),
+        remedy=f"pass it as {{'{name}:categorical': ...}}",
+    )
+    if requested == "continuous" and values.dtype == object:
+        raise DataError(f"{where} holds text, such as {str(values.flat[0])[:60]!r}: pass numbers")
     if values.ndim not in (1, 2) or values.shape[1:] == (0,):
         raise DataError(f"{where} has shape {values.shape}: it must be (n,) or (n, k)")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    return encode(values, "categorical" if declared else kind_of(values), name)
+    return encode(values, requested or kind_of(values), name)
 
 
 def _named(condition: object, name: str) -> list[tuple[str, Any]]:

@@ -309,6 +309,9 @@ def test_labels_and_ids_among_the_inputs_are_said(tmp_path: Path) -> None:
         datasets.load(str(people(tmp_path)), features="has_*", condition="age", label="has_hat")
     with pytest.raises(DataError, match="40 distinct decimals: a label is one of a few classes"):
         datasets.load(str(people(tmp_path)), features="s_2", condition="age", label="s_1")
+    ages: list[object] = ["unknown", *(20.5 + row for row in range(1, 40))]
+    with pytest.raises(DataError, match="39 distinct decimals: a label is one of a few classes"):
+        datasets.load(str(people(tmp_path, age=ages)), features="s_2", label="age")
     with pytest.raises(DataError, match="requested as the label, matches several columns"):
         datasets.load(str(people(tmp_path)), features="s_2", condition="age", label="has_*")
 
@@ -358,6 +361,37 @@ def test_other_delimiters_and_decimal_commas(sign: str, told: str, tmp_path: Pat
                 assert torch.equal(
                     getattr(getattr(found, split), what), getattr(getattr(expected, split), what)
                 )
+
+
+@pytest.mark.parametrize("sign", [",", ";"])
+@pytest.mark.parametrize("role", ["features", "condition"])
+@pytest.mark.parametrize(
+    ("cells", "row", "shown"),
+    [
+        (["993", "1.234", "15.000"], 2, r"'1\.234', beside '993': is it 1\.234 or 1234\?"),
+        (["993", "1,234", "15,000"], 2, "'1,234'"),
+        (["12,5", "1.234", "15.000"], 1, "'12,5'"),
+        (["1.234.567", "993", "12"], 1, r"'1\.234\.567'"),
+    ],
+)
+def test_separators_of_thousands_are_not_decimal_points(
+    sign: str, role: str, cells: list[str], row: int, shown: str, tmp_path: Path
+) -> None:
+    lines = [f'"{cell}"{sign}{number}{sign}{number % 7}.5' for number, cell in enumerate(cells * 9)]
+    path = written(tmp_path, "\n".join([sign.join(("pay", "x", "z")), *lines]).encode())
+    other = {"features": {"condition": "z"}, "condition": {"features": "x"}}[role]
+    with pytest.raises(DataError, match=f"row {row}, column 'pay' is {shown}"):
+        datasets.load(str(path), **{role: "pay"}, **other)  # type: ignore[arg-type]
+
+
+def test_in_a_file_of_decimal_commas_a_point_is_not_one(tmp_path: Path) -> None:
+    lines = [f"1.{number + 100};{number},5;{number}" for number in range(40)]
+    path = written(tmp_path, "\n".join(["pay;z;x", *lines]).encode())
+    with pytest.raises(DataError, match=r"'1\.100', in a file of decimal commas: is it .* or 1100"):
+        datasets.load(str(path), features="pay", condition="z")
+    fixed = written(tmp_path, "\n".join(["pay;x", *(f"{n}.500;{n}" for n in range(40))]).encode())
+    found = datasets.load(str(fixed), features="x", condition="pay")
+    assert "pay is a number from 0.5 to 39.5" in found.description, "decimals of a fixed length"
 
 
 def test_commas_in_the_header_decide(tmp_path: Path) -> None:
@@ -447,10 +481,11 @@ def test_nanoseconds_are_read(tmp_path: Path) -> None:
     )
 
 
-def test_dates_among_words_are_categories(tmp_path: Path) -> None:
-    found = datasets.load(
-        str(people(tmp_path, site=["2024-05-01", "never"] * 20)), features="s_*", condition="site"
-    )
+def test_dates_among_words_are_categories_if_requested(tmp_path: Path) -> None:
+    path = str(people(tmp_path, site=["2024-05-01", "never"] * 20))
+    with pytest.raises(DataError, match=r"row 2, column 'site' is 'never'.* or request site:categ"):
+        datasets.load(path, features="s_*", condition="site")
+    found = datasets.load(path, features="s_*", condition="site:categorical")
     assert "site is one of 2 categories (2024-05-01, never)" in found.description
 
 

@@ -11,7 +11,15 @@ import torch
 
 import cclk
 from cclk.errors import CclkError, DataError
-from cclk.evaluation import ColumnLeakage, Estimate, Leakage, card
+from cclk.evaluation import (
+    ColumnLeakage,
+    Estimate,
+    Evaluation,
+    FeatureScores,
+    Leakage,
+    card,
+)
+from cclk.evaluation.baselines import _prediction
 from cclk.evaluation.panel import WIDEST, Splits, predict_by_panel
 
 Floats = npt.NDArray[np.float64]
@@ -30,6 +38,30 @@ def measured(features: Floats) -> Leakage:
     random = np.random.default_rng(1)
     site = np.where(features[:, 2] + 0.3 * random.normal(size=600) > 0.8, "Oslo", "Bonn")
     return cclk.leakage(features, {"dose": features[:, 0] * features[:, 1], "site": site})
+
+
+@pytest.mark.parametrize(("some", "share"), [(True, 98), (False, 100)])
+def test_categories_that_training_lacks_are_not_an_all_clear(
+    features: Floats, some: bool, share: int
+) -> None:
+    """Each person has its own value of the features, but test persons are not in training."""
+    person = np.arange(600) // 6
+    parts = np.array(["train", "train", "test"])[person % 3]
+    parts[:4] = "test" if some else "train"
+    names = np.array([f"person {each}" for each in person])
+    found = cclk.leakage(features + person[:, None], names, parts)
+    assert found["condition"].unseen == pytest.approx(198 / 202 if some else 1)
+    assert (found["condition"].worst is not None) == some
+    assert f"not in training {share} % of the test split" in " ".join(str(found).split())
+    assert Leakage.from_json(found.to_json()) == found
+    verdict = f"cannot tell: {share} % of the test samples have categories that the training"
+    baselines = {"untrained": found, "inputs": found}
+    evaluation = Evaluation(FeatureScores(leakage=found), baselines=baselines)
+    assert evaluation.verdict("condition").startswith(verdict)
+    assert verdict in evaluation.sentences()[0]
+    assert _prediction({name: each["condition"] for name, each in baselines.items()}).startswith(
+        verdict
+    )
 
 
 def test_worst_probe_reads_a_product_that_ridge_cannot(measured: Leakage) -> None:

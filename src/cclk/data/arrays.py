@@ -186,7 +186,9 @@ def _condition(
     cells = values[:, 0]
     kind: Kind = "categorical"
     if requested != "categorical":
-        numbers = as_numbers(cells, "condition", read_text=True)
+        numbers = as_numbers(
+            cells, "condition", read_text=True, remedy='pass condition_kind="categorical"'
+        )
         if requested == "continuous" and numbers.dtype == object:
             raise ValueError("condition is text; that is for one categorical column only")
         kind = kind_of(numbers) if requested == "auto" else "continuous"

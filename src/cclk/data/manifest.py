@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from cclk._numerals import as_float, disguised
 from cclk.columns import Array, Column, Kind, by_size_then_alphabet, encode, is_binary, kind_of
 from cclk.data.dataset import Dataset, Split
 from cclk.data.folder import data_folder
@@ -281,9 +282,15 @@ def _read_single(table: TableFile, name: str, kind: Kind | None, kernel: str) ->
             f"{table.path}, column {name!r} holds single values: an embedding is a list in each"
             " cell, or a pattern of columns"
         )
-    kind = kind or kind_of(table.numbers(name) if numeric else cells)
+    remedy = f", or request {name}:categorical"
+    if kind is None and table.is_category(name):
+        kind = "categorical"
+    if kind is None:
+        kind = kind_of(table.numbers(name, remedy) if numeric else cells)
+        if kind == "categorical" and not numeric and (fault := disguised(cells.tolist())):
+            raise DataError(f"{table.where(fault[0] + 1, name)} {fault[1]}{remedy}")
     if kind == "continuous":
-        cells = table.numbers(name, f", or request {name}:categorical")
+        cells = table.numbers(name, remedy)
     elif kind == "attributes":
         cells = table.text(name, empty="")
     elif numeric:
@@ -316,15 +323,16 @@ def _vectors(table: TableFile, inputs: Sequence[str]) -> npt.NDArray[np.float32]
 
 def _label_cells(table: TableFile, label: str) -> Strings:
     name = table.one(label, "the label")
-    if table.is_numeric(name):
-        values = table.numbers(name)
-        distinct = np.unique(values[~np.isnan(values)])
-        if len(distinct) > 20 and (distinct != np.round(distinct)).any():
+    cells = table.text(name)
+    if table.is_numeric(name) or disguised(cells.tolist()):
+        known = (number for cell in set(cells) if cell and (number := as_float(cell)) is not None)
+        distinct = set(known)
+        if len(distinct) > 20 and not all(number.is_integer() for number in distinct):
             raise DataError(
                 f"{table.path}, column {name!r} has {len(distinct)} distinct decimals: a label is"
                 " one of a few classes"
             )
-    return table.text(name)
+    return cells
 
 
 def _warn_of_leaks(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from cclk._dates import EXAMPLE, days, is_date
 from cclk._extras import needed_for
+from cclk._numerals import thousands
 from cclk._reading import file_size, reason
 from cclk.data.csv_file import DELIMITERS, MISSING, read_csv
 from cclk.errors import DataError
@@ -43,6 +44,7 @@ class TableFile:
         self.path = path
         self.layout = ""
         """The layout of a CSV file that is not separated by commas."""
+        self._commas = False
         delimiter = ","
         try:
             size = file_size(path)
@@ -59,8 +61,8 @@ class TableFile:
         except (OSError, ValueError) as error:
             raise DataError(f"{path} cannot be read: {reason(error)}") from error
         if delimiter != ",":
-            self._table, commas = _decimal_points(self._table)
-            decimals = ", with decimal commas" if commas else ""
+            self._table, self._commas = _decimal_points(self._table)
+            decimals = ", with decimal commas" if self._commas else ""
             self.layout = f"separated by {DELIMITERS[delimiter]}{decimals}"
         self.names: list[str] = self._table.column_names
         repeated = [name for name in self.names if self.names.count(name) > 1]
@@ -75,7 +77,7 @@ class TableFile:
         with needed_for("reading data frames"):
             import pyarrow as pa
         self = cls.__new__(cls)
-        self.path, self.layout = Path("x"), ""
+        self.path, self.layout, self._commas = Path("x"), "", False
         keys = {
             str(key): key
             for key in getattr(frame, "column_names", None)
@@ -193,6 +195,8 @@ class TableFile:
         cells; text is an error that names its row and ends with the hint.
         """
         values = self._parsed(name, hint)
+        if fault := self._thousands(name, values):
+            raise DataError(f"{self.where(fault[0] + 1, name)} {fault[1]}{hint}")
         infinite = np.flatnonzero(np.abs(values) > _LARGEST)
         if len(infinite):
             raise DataError(
@@ -230,6 +234,24 @@ class TableFile:
                         f" {expected}{point}{hint}"
                     ) from None
         return values
+
+    def _thousands(self, name: str, values: Doubles) -> tuple[int, str] | None:
+        """Return a cell of a column of text whose point may separate thousands, if any."""
+        import pyarrow.types as types
+
+        known = values[~np.isnan(values)]
+        # Most columns are decimals by their values, without a search of their text.
+        if not (np.abs(known) < 1000).all() or not np.allclose(known, known.round(3), 0, 1e-9):
+            return None
+        if not types.is_string(self._table.column(name).type) or self._begins_with_date(name):
+            return None
+        return thousands(self.text(name).tolist(), beside=not self._commas)
+
+    def is_category(self, name: str) -> bool:
+        """Return whether the file declares a column to hold categories, as pandas writes them."""
+        import pyarrow.types as types
+
+        return bool(types.is_dictionary(self._table.column(name).type))
 
     def is_numeric(self, name: str) -> bool:
         """Return whether all cells that are not missing are numbers; dates are not."""
@@ -319,7 +341,11 @@ def _decimal_points(table: Any) -> tuple[Any, bool]:
         column = table.column(position)
         decimal = pc.match_substring_regex(column, r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
         integer = pc.match_substring_regex(column, r"^\s*([+-]?\d+)?\s*$")
-        if pc.any(decimal).as_py() and pc.all(pc.or_(decimal, integer)).as_py():
+        if (
+            pc.any(decimal).as_py()
+            and pc.all(pc.or_(decimal, integer)).as_py()
+            and thousands(column.to_pylist(), ",") is None
+        ):
             column = pc.replace_substring(column, ",", ".")
             table, replaced = table.set_column(position, name, column), True
     return table, replaced

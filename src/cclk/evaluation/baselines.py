@@ -76,11 +76,13 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
         )
     for name in measured["inputs"]:
         of_column = {title: each[name] for title, each in measured.items()}
-        if all(each.worst is not None for each in of_column.values()):
+        if of_column["inputs"].doubt or all(each.worst for each in of_column.values()):
             yield Finding("fine", f"condition {name}: {_prediction(of_column)}")
 
 
 def _prediction(leakage: Mapping[str, ColumnLeakage]) -> str:
+    if doubt := leakage["inputs"].doubt:
+        return f"{doubt}, so what can be removed is not known before training"
     worst = {name: each.worst.value for name, each in leakage.items() if each.worst}
     text = f"probes read R^2 {worst['inputs']:.2f} from the inputs"
     if worst["inputs"] <= _READABLE:

@@ -24,6 +24,7 @@ from cclk.evaluation.panel import Splits, predict_by_panel
 
 SplitName = Literal["train", "validation", "test"]
 _SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
+_UNSEEN = 0.1
 _SHARES = (0.6, 0.15)  # of the training and the validation split, if no split is passed
 
 
@@ -31,7 +32,8 @@ _SHARES = (0.6, 0.15)  # of the training and the validation split, if no split i
 class ColumnLeakage:
     """How well the probes of a panel predict one column of the condition.
 
-    Empty if the column is constant in the training or the test split.
+    Empty if the column is constant in the training or the test split, or if all test samples have
+    categories that the training split lacks.
     """
 
     by_probe: Mapping[str, Estimate] = field(default_factory=dict)
@@ -42,6 +44,10 @@ class ColumnLeakage:
     """Probe -> accuracy of the most probable value; empty for numbers."""
     majority: Estimate | None = None
     """Accuracy of predicting the most common value; None for numbers."""
+    unseen: float = 0.0
+    """The share of test samples with a category that the training split lacks, which no probe can
+    predict: a low R² does not mean that the features are clear of it.
+    """
 
     def __post_init__(self) -> None:
         # Files do not contain the units.
@@ -70,10 +76,22 @@ class ColumnLeakage:
         """The largest score with the interval of its probe."""
         return self.scores.get(self.worst_probe)
 
+    @property
+    def doubt(self) -> str:
+        """Why a low score does not mean that the features are clear of the column; "" if it does.
+
+        More than 10 % of the test samples have categories that the training split lacks.
+        """
+        share = f"{100 * self.unseen:.0f} % of the test samples"
+        unseen = f"cannot tell: {share} have categories that the training split lacks"
+        return unseen if self.unseen > _UNSEEN else ""
+
     def to_json(self) -> dict[str, JsonValue]:
         tree: dict[str, JsonValue] = {"by_probe": _to_json(self.by_probe)}
         if self.majority:
             tree |= {"accuracy": _to_json(self.accuracy), "majority": self.majority.to_json()}
+        if self.unseen:
+            tree["unseen"] = self.unseen
         return tree
 
 
@@ -255,6 +273,9 @@ def card(leakages: Mapping[str, Leakage]) -> str:
                 for column in columns
             )
             rows.append(["accuracy of the worst", *cells])
+        if any(column.unseen for column in columns):
+            shares = (f"  {100 * column.unseen:.0f} % of the test split" for column in columns)
+            rows.append(["not in training", *shares])
         if len(rows) == 1:
             rows.append(["constant", *("  -" for _ in columns)])
         blocks.append(aligned(rows))
@@ -286,9 +307,12 @@ def _measure(
     if categorical:
         codes = np.unique(values.train)
         target = Splits(*((each == codes).astype(np.float64) for each in values))
+        unseen = 1 - float(target.test.any(axis=1).mean())
+        if bool((target.test == target.test[:1]).all()):
+            return ColumnLeakage(unseen=unseen)
         scale = np.ones(len(codes))
     else:
-        target, scale = values, values.train.std(axis=0)
+        target, scale, unseen = values, values.train.std(axis=0), 0.0
     mean = target.train.mean(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     centered = Splits(*((each - mean) / scale for each in target))
@@ -311,7 +335,7 @@ def _measure(
         for name in ("by_probe", "accuracy")
     }
     return ColumnLeakage(
-        by_field["by_probe"], by_field["accuracy"], estimates.get(("majority", ""))
+        by_field["by_probe"], by_field["accuracy"], estimates.get(("majority", "")), unseen
     )
 
 

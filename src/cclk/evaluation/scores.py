@@ -93,11 +93,14 @@ class Evaluation:
 
         The leakage from the encoder is compared with that from the untrained encoder or from the
         inputs, whichever is more: narrow untrained features hide what is in the inputs. It is ""
-        without these baselines, or if the column is constant.
+        without these baselines, or if the column is constant; "cannot tell" if more than 10 % of
+        the test samples have categories that the training split lacks.
 
         Args:
             column: name of a column of the condition.
         """
+        if doubt := self.leakage[column].doubt:
+            return doubt
         columns = (each.columns.get(column, ColumnLeakage()) for each in self.baselines.values())
         baselines = [each.worst.value for each in columns if each.worst is not None]
         after = self.leakage[column].worst
@@ -123,6 +126,7 @@ class Evaluation:
         sentences = []
         for name, column in self.leakage.columns.items():
             if column.worst is None:
+                sentences += [f"{name}: {column.doubt}"] if column.doubt else []
                 continue
             others = {title: each.columns.get(name) for title, each in self.baselines.items()}
             values = [

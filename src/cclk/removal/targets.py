@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cclk.columns import FEW, Column
+from cclk._numerals import FEW
+from cclk.columns import Column
 from cclk.condition import WIDE, Condition, placed
 from cclk.kernels import Kernel
 from cclk.kernels.base import group_numbers
