@@ -149,10 +149,31 @@ def test_a_summary_of_what_is_there() -> None:
     assert "0 of 1 dataset. No method without labels reaches this limit on adult." in summarized(
         infonce, CELLS[6]
     )
-    assert "A rival is ahead on digits (HSIC, by 11.0 points)." in summarized(*CELLS[7:10])
+    assert "Rivals are ahead on digits (HSIC, by 11.0 points)." in summarized(*CELLS[7:10])
+    more = point("LEACE", "digits", 0.85, 0.18, (0.85, 0.19), (0.10, 0.19))
+    assert "digits (HSIC, by 11.0 points and LEACE, by 5.0 points)." in summarized(
+        *CELLS[7:10], more
+    ), "every rival that is ahead, over the seeds that both have"
     assert "ahead on adult (HSIC; none of ours reaches the limit)." in summarized(infonce, CELLS[4])
     equal = point("HSIC", "adult", 0.8, 0.1, (0.85, 0.1))
     assert "on 1 of 1 dataset (adult)." in summarized(infonce, CELLS[2], equal)
+    assert "no rival keeps" not in summarized(infonce, CELLS[2], equal)
+    assert "On adult no rival keeps this limit." in summarized(infonce, CELLS[2])
+
+
+def test_rows_made_with_a_fault_are_marked() -> None:
+    fault = "Made with a fault."
+    cells = [
+        replace(one, tuning=tuple(replace(run, fault=fault) for run in one.tuning))
+        if one.row == "HSIC" and one.column == "adult"
+        else one
+        for one in CELLS
+    ]
+    text = markdown(result(*cells, frontier=FRONTIER))
+    assert text.count("| HSIC † |") == 1
+    assert text.count("| HSIC |") == 1, "that of the other dataset has none"
+    assert text.count(f"† {fault}") == 1
+    assert "†" not in markdown(result(*CELLS, frontier=FRONTIER))
 
 
 def test_the_two_stages_of_a_grid(tmp_path: Path) -> None:

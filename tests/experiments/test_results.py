@@ -19,6 +19,8 @@ from cclk.experiments import (
     experiment,
     pending,
 )
+from cclk.experiments.registry import BENCHES
+from cclk.experiments.registry.removal import REVERSAL
 from cclk.experiments.results import experiments_in, finished_runs, key_of, read, write
 from cclk.training.settings import load
 
@@ -51,6 +53,31 @@ def test_committed_runs_are_finished(name: str) -> None:
         len(cell.runs) < plan.column_seeds.get(cell.column, plan.seeds)
         for cell in read(RESULTS / f"{name}.json").cells
     )
+
+
+def test_committed_runs_of_the_benchmark_are_finished() -> None:
+    """Every committed run is one of the plan's, and none of them is to be run again."""
+    bench, finished = experiment("removal"), finished_runs(RESULTS)
+    missing = {job.key for job in pending(bench, "cpu", results_folder=RESULTS)}
+    assert not missing & finished.keys()
+    planned = [(cell.row, cell.column, cell.x, cell.settings) for cell in bench.plan("cpu").cells]
+    for cell in read(RESULTS / "removal.json").cells:
+        assert (cell.row, cell.column, cell.x, cell.settings) in planned
+
+
+def test_runs_made_with_a_fault_are_marked() -> None:
+    """Gradient reversal of several columns was divided by their number twice; others are not
+    concerned.
+    """
+    for cell in read(RESULTS / "removal.json").cells:
+        several = cell.column in ("crime", "cells")
+        for run in (*cell.tuning, *cell.runs):
+            assert bool(run.fault) == (several and cell.row == REVERSAL), (cell.row, cell.column)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS + BENCHES)
+def test_committed_results_name_their_place_in_the_paper(name: str) -> None:
+    assert read(RESULTS / f"{name}.json").source == experiment(name).source
 
 
 @pytest.mark.parametrize("name", ["fair", "insufficient"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,8 @@ def results(*cells: CellResult, figure: WeightsFigure | None = None) -> scoreboa
 
 
 HIGH, LOW, NOISY = cell("high", 80, 81), cell("low", 70, 71), cell("noisy", 60, 101)
+WILD = cell("wild", 62, 101)
+STRANGER = replace(cell("stranger", 1, 2, 3), runs=cell("stranger", 1, 2, 3).runs[2:])
 CURVES = [
     cell(row, *values, x=x)
     for row, x, values in (
@@ -64,11 +67,11 @@ CURVES = [
         (scoreboard.above("one", COLUMN, "low", "high"), Answer("does not hold", "-10.0 ± 0.7")),
         (
             scoreboard.above("one", COLUMN, "noisy", "high"),
-            Answer("does not hold", "+0.0 ± 20.5"),
+            Answer("cannot be told", "+0.0 ± 20.5"),
         ),
         (
             scoreboard.above("one", COLUMN, "noisy", "low"),
-            Answer("holds within two standard errors", "+10.0 ± 20.5"),
+            Answer("cannot be told", "+10.0 ± 20.5"),
         ),
         (scoreboard.above("one", COLUMN, "high", "absent"), Answer("not run yet", "-")),
         (scoreboard.above("two", COLUMN, "high", "low"), Answer("not run yet", "-")),
@@ -82,8 +85,28 @@ CURVES = [
             Answer("holds", "span 10.0"),
         ),
         (
-            scoreboard.consistent("one", COLUMN, ("high", "low"), 9.0),
+            scoreboard.consistent("one", COLUMN, ("high", "low"), 8.0),
             Answer("does not hold", "span 10.0"),
+        ),
+        (
+            scoreboard.consistent("one", COLUMN, ("high", "low"), 9.0),
+            Answer("cannot be told", "span 10.0"),
+        ),
+        (
+            scoreboard.consistent("one", COLUMN, ("high", "single"), 11.0),
+            Answer("holds", "span 10.0 (one seed)"),
+        ),
+        (
+            scoreboard.consistent("one", COLUMN, ("high", "single"), 9.0),
+            Answer("cannot be told", "span 10.0 (one seed)"),
+        ),
+        (
+            scoreboard.consistent("one", COLUMN, ("high", "stranger"), 9.0),
+            Answer("not comparable", "no seed in common"),
+        ),
+        (
+            scoreboard.below("one", COLUMN, "stranger", "high", "accuracy"),
+            Answer("not comparable", "no seed in common"),
         ),
         (
             scoreboard.peaks_at("one", COLUMN, ("low", "high"), "high"),
@@ -98,12 +121,16 @@ CURVES = [
             Answer("does not hold", "-10.0 ± 0.7"),
         ),
         (
-            scoreboard.rises("one", COLUMN, ("low", "single", "high"), "accuracy"),
-            Answer("holds within two standard errors", "+10.0 ± 0.7"),
+            scoreboard.rises("one", COLUMN, ("low", "wild", "high"), "accuracy"),
+            Answer("cannot be told", "+10.0 ± 0.7"),
+        ),
+        (
+            scoreboard.rises("one", COLUMN, ("low", "high", "lower", "highest"), "accuracy"),
+            Answer("does not hold", "+15.0 ± 0.7"),
         ),
         (
             scoreboard.above("one", COLUMN, "single", "low"),
-            Answer("holds within two standard errors", "+19.5"),
+            Answer("cannot be told", "+20.0 (one seed)"),
         ),
         (
             scoreboard.everywhere_above("one", COLUMN, "upper", "lower"),
@@ -120,7 +147,19 @@ CURVES = [
     ],
 )
 def test_checks(check: Check, expected: Answer) -> None:
-    assert check(results(HIGH, LOW, NOISY, cell("single", 90), *CURVES)) == expected
+    found = results(
+        HIGH, LOW, NOISY, STRANGER, *CURVES, cell("single", 90), cell("highest", 85, 86), WILD
+    )
+    assert check(found) == expected
+
+
+def test_rows_are_compared_over_the_seeds_that_all_have() -> None:
+    """Five lucky seeds of one kernel and one seed of another are the same accuracy."""
+    found = results(cell("five", 80, 83, 83, 83, 83), cell("one", 80))
+    consistent = scoreboard.consistent("one", COLUMN, ("five", "one"), 2.0)
+    assert consistent(found) == Answer("holds", "span 0.0 (one seed)")
+    above = scoreboard.above("one", COLUMN, "five", "one")
+    assert above(found) == Answer("cannot be told", "+0.0 (one seed)")
 
 
 def test_matrices_that_follow_each_other() -> None:

@@ -290,6 +290,22 @@ def test_ignored_conditions() -> None:
     assert torch.equal(cclk.HardNegInfoNCE()(x, y), cclk.HardNegInfoNCE()(x, y, z))
 
 
+@pytest.mark.parametrize(
+    ("loss", "number"),
+    [
+        (cclk.InfoNCE, 1),
+        (cclk.WeaklySupInfoNCE, 3),
+        (cclk.FairInfoNCE, 4),
+        (cclk.HardNegInfoNCE, 5),
+        (cclk.WeaklySupCCLK, 7),
+        (cclk.FairCCLK, 8),
+        (cclk.HardNegCCLK, 9),
+    ],
+)
+def test_equations_are_numbered_as_in_the_paper(loss: type, number: int) -> None:
+    assert (loss.__doc__ or "").startswith(f"Equation {number}")
+
+
 def test_infonce_is_cross_entropy() -> None:
     x, y, _ = batch()
     unit_x, unit_y = (torch.nn.functional.normalize(t) for t in (x, y))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclk.experiments.frontier import LEAKAGE, within_leakage, within_loss
-from cclk.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, mean_and_deviation
+from cclk.experiments.measure import (
+    LOWER_IS_BETTER,
+    TITLES,
+    Measure,
+    difference,
+    mean_and_deviation,
+)
 from cclk.experiments.plan import Frontier
-from cclk.experiments.results import CellResult, ExperimentResult
+from cclk.experiments.results import CellResult, ExperimentResult, with_same_seeds
 
 
 def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
@@ -25,6 +32,8 @@ def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
             lines += [f"**{column}**: not run yet.", ""]
             continue
         lines += [f"**{column}**", "", *_table(cells, column, frontier), ""]
+        faults = [fault for cell in cells for fault in _faults(cell)]
+        lines += [line for fault in dict.fromkeys(faults) for line in (f"† {fault}", "")]
         waiting = [cell.row for cell in cells if not cell.tuning]
         if waiting:
             lines += [f"Not run yet: {', '.join(dict.fromkeys(waiting))}.", ""]
@@ -34,45 +43,49 @@ def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
 def summary(result: ExperimentResult, frontier: Frontier) -> str:
     """Return on how many columns a row of this package is best at the headline's limit.
 
-    Every column on which a rival is ahead is named, with the difference. Rows that use labels are
-    not compared.
+    Every rival that is ahead is named, with the difference over the seeds that both have, and so
+    are the columns on which no rival keeps the limit. Rows that use labels are not compared.
 
     Args:
         result: of an experiment, maybe with cells that have not been run.
         frontier: of its plan.
     """
-    ahead, behind, without, partial = [], [], [], []
-    measured = 0
+    ahead, behind, alone, without, partial = [], [], [], [], []
     for column, cells in result.columns.items():
         if not any(cell.runs for cell in cells):
             continue
         if not _complete(cells, column, frontier):
             partial.append(column)
             continue
-        measured += 1
         utility = frontier.utility[column]
-        best: dict[bool, tuple[float, str]] = {}
-        for row in _unlabeled(cells, frontier):
-            cell = within_leakage(frontier, cells, row, column, frontier.headline)
-            if cell is not None and cell.runs:
-                ours = row in frontier.ours
-                value = (statistics.mean(cell.values(utility)), row)
-                best[ours] = max(best.get(ours, value), value)
-        if not best:
+        chosen = [
+            cell
+            for row in _unlabeled(cells, frontier)
+            if (cell := within_leakage(frontier, cells, row, column, frontier.headline))
+        ]
+        rivals = [cell for cell in chosen if cell.row not in frontier.ours]
+        best = max(
+            (cell for cell in chosen if cell.row in frontier.ours),
+            key=lambda cell: statistics.mean(cell.values(utility)),
+            default=None,
+        )
+        if not chosen:
             without.append(column)
-        elif False not in best or (True in best and best[True][0] >= best[False][0]):
-            ahead.append(column)
-        elif True not in best:
-            behind.append(f"{column} ({best[False][1]}; none of ours reaches the limit)")
+        elif best is None:
+            names = _listed([cell.row for cell in rivals])
+            behind.append(f"{column} ({names}; none of ours reaches the limit)")
+        elif leads := _leads(best, rivals, utility):
+            behind.append(f"{column} ({_listed(leads)})")
         else:
-            points = best[False][0] - best[True][0]
-            behind.append(f"{column} ({best[False][1]}, by {points:.1f} points)")
+            ahead.append(column)
+            alone += [] if rivals else [column]
     verb = "does" if len(partial) == 1 else "do"
     missing = (
         f" Not all methods have been measured on {_listed(partial)}, which {verb} not count."
         if partial
         else ""
     )
+    measured = len(ahead) + len(behind) + len(without)
     if not measured:
         return f"No dataset has been measured with all methods yet.{missing}"
     sets = "dataset" if measured == 1 else "datasets"
@@ -81,11 +94,25 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
         f" keeps the most utility on {len(ahead)} of {measured} {sets}"
         f"{f' ({_listed(ahead)})' if ahead else ''}."
     )
+    if alone:
+        text += f" On {_listed(alone)} no rival keeps this limit."
     if behind:
-        text += f" A rival is ahead on {_listed(behind)}."
+        text += f" Rivals are ahead on {_listed(behind)}."
     if without:
         text += f" No method without labels reaches this limit on {_listed(without)}."
     return text + missing
+
+
+def _leads(best: CellResult, rivals: Sequence[CellResult], utility: Measure) -> list[str]:
+    """Every rival that is ahead of the best of ours, and by how much; the largest lead first."""
+    leads = []
+    for rival in rivals:
+        theirs, ours = (cell.values(utility) for cell in with_same_seeds([rival, best]))
+        gain, error = difference(theirs, ours) if theirs else (0.0, math.nan)
+        if gain > 0:
+            deviation = "" if math.isnan(error) else f" ± {error:.1f}"
+            leads.append((gain, f"{rival.row}, by {gain:.1f}{deviation} points"))
+    return [text for _, text in sorted(leads, reverse=True)]
 
 
 @dataclass(frozen=True)
@@ -124,7 +151,8 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     complete = _complete(cells, column, frontier)
     for row in rows:
-        shown = [row + (" (uses labels)" if row in frontier.labeled else "")]
+        faulty = any(_faults(cell) for cell in cells if cell.row == row)
+        shown = [row + (" (uses labels)" if row in frontier.labeled else "") + " †" * faulty]
         for entry, (_, sign), value in zip(entries[row], signs, best, strict=True):
             if not any(cell.tuning for cell in cells if cell.row == row):
                 shown.append("not run")
@@ -174,6 +202,11 @@ def _entry(cell: CellResult | None, measure: Measure, beside: Measure) -> _Entry
     digits = 2 if beside in LOWER_IS_BETTER else 1
     other = f"{round(statistics.mean(others), digits) + 0.0:.{digits}f}"
     return _Entry(statistics.mean(values), f"{mean_and_deviation(values, measure)} ({other})")
+
+
+def _faults(cell: CellResult) -> list[str]:
+    """The known faults of the runs of a cell."""
+    return [run.fault for run in (*cell.tuning, *cell.runs) if run.fault]
 
 
 def _unlabeled(cells: Sequence[CellResult], frontier: Frontier) -> list[str]:

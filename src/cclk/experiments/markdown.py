@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cclk.experiments.frontier_table import frontier_tables, summary
 from cclk.experiments.measure import (
@@ -17,7 +16,8 @@ from cclk.experiments.measure import (
     mean_and_deviation,
 )
 from cclk.experiments.plan import Overrides
-from cclk.experiments.results import CellResult, ExperimentResult
+from cclk.experiments.results import CellResult, ExperimentResult, with_same_seeds
+from cclk.experiments.scoreboard import verdict_of
 
 _SMOKE = (
     "**A smoke run shows only that everything runs: its numbers are not evidence for or against any"
@@ -134,25 +134,20 @@ def _claims(cells: Sequence[CellResult], result: ExperimentResult) -> list[str]:
         others = [row for row in claim.others if row in by_row and by_row[row].values(name)]
         if claim.row not in by_row or not by_row[claim.row].values(name) or not others:
             continue
-        sign = 1 if name in LOWER_IS_BETTER else -1
-        closest = min(others, key=lambda row: sign * statistics.mean(by_row[row].values(name)))
-        rivals = f"all {len(others)} baselines (the closest: {closest})"
-        rivals = closest if len(others) == 1 else rivals
-        ours, theirs = _same_seeds(by_row[claim.row], by_row[closest])
-        verdict = judge(ours.values(name), theirs.values(name), name)
-        side = "below" if sign > 0 else "above"
-        lines.append(f"- {claim.row} {side} {rivals} in {TITLES[name]}: {verdict}")
+        sign = -1 if name in LOWER_IS_BETTER else 1
+        # Rows are compared over the seeds that all of them have; without one, not at all.
+        seeds = with_same_seeds([by_row[row] for row in (claim.row, *others)])
+        ours, *theirs = (cell.values(name) for cell in seeds)
+        side = "above" if sign > 0 else "below"
+        text = f"- {claim.row} {side} "
+        if not ours:
+            lines.append(f"{text}{', '.join(others)} in {TITLES[name]}: not comparable")
+            continue
+        closest = max(range(len(others)), key=lambda n: sign * statistics.mean(theirs[n]))
+        rivals = f"all {len(others)} baselines (the closest: {others[closest]})"
+        text += others[0] if len(others) == 1 else rivals
+        lines.append(f"{text} in {TITLES[name]}: {judge(ours, theirs[closest], name)}")
     return [*lines, ""] if lines else []
-
-
-def _same_seeds(one: CellResult, other: CellResult) -> tuple[CellResult, CellResult]:
-    """Return both cells with the seeds that both have, so that seeds do not bias the comparison."""
-    seeds = {run.seed for run in one.runs} & {run.seed for run in other.runs}
-    first, second = (
-        replace(cell, runs=tuple(run for run in cell.runs if run.seed in seeds))
-        for cell in (one, other)
-    )
-    return (first, second) if seeds else (one, other)
 
 
 def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> str:
@@ -163,18 +158,17 @@ def judge(better: Sequence[float], worse: Sequence[float], measure: Measure) -> 
     >>> judge([1.0, 1.0], [2.0, 2.0], "accuracy")
     'does **not** hold: -1.0 ± 0.0'
     >>> judge([95.0], [90.0], "accuracy")
-    'holds, by 5.0 (one seed)'
+    'cannot be told: 5.0 (one seed)'
     """
     gain, error = difference(better, worse)
     gain = -gain if measure in LOWER_IS_BETTER else gain
     digits = 2 if measure.endswith("r2") else 1
-    size = f"{gain:.{digits}f}"
+    size = f"{round(gain, digits) + 0.0:.{digits}f}"
     size += " (one seed)" if math.isnan(error) else f" ± {error:.{digits}f}"
-    if gain <= 0:
-        return f"does **not** hold: {size}"
-    # NaN, of one seed, is not at least half the gain.
-    within = 2 * error >= gain
-    return f"holds, within two standard errors: {size}" if within else f"holds, by {size}"
+    verdict = verdict_of(gain, error)
+    if verdict == "holds":
+        return f"holds, by {size}"
+    return f"{'does **not** hold' if verdict == 'does not hold' else verdict}: {size}"
 
 
 _ALL_LISTED = 6

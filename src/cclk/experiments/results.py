@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class RunResult:
     curve: tuple[CurvePoint, ...] | None = None
     train_seconds: float
     measure_seconds: float
+    fault: str | None = None
+    """What was wrong with the code that made the run, if that is known; shown with its table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,16 @@ _FORMAT = TypeAdapter(ExperimentResult)
 
 def _without_none(fields: list[tuple[str, Any]]) -> dict[str, object]:
     return {name: value for name, value in fields if value is not None or name == "selected"}
+
+
+def with_same_seeds(cells: Sequence[CellResult]) -> list[CellResult]:
+    """Return the cells with the runs whose seed all of them have, for a comparison that the choice
+    of seeds does not bias.
+    """
+    common = set.intersection(*({run.seed for run in cell.runs} for cell in cells))
+    return [
+        replace(cell, runs=tuple(run for run in cell.runs if run.seed in common)) for cell in cells
+    ]
 
 
 def path_of(folder: Path, name: str, size: Size) -> Path:

@@ -11,15 +11,16 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from cclk.experiments.measure import Measure, difference
-from cclk.experiments.results import CellResult, ExperimentResult
+from cclk.experiments.results import CellResult, ExperimentResult, with_same_seeds
 
 Verdict = Literal[
     "holds",
-    "holds within two standard errors",
     "does not hold",
+    "cannot be told",
+    "not comparable",
     "not run yet",
     "cannot be run here",
 ]
@@ -38,6 +39,7 @@ class Answer:
 
 Check = Callable[[Results], Answer]
 NOT_RUN = Answer("not run yet", "-")
+NOT_COMPARABLE = Answer("not comparable", "no seed in common")
 _OPPOSITE = str.maketrans("+-", "-+")
 
 
@@ -82,7 +84,10 @@ def above(
     measure: Measure = "accuracy",
     x: float | None = None,
 ) -> Check:
-    """Check that a row is above another one: by more than two standard errors, or just above.
+    """Check that a row is above another one, over the seeds that both have.
+
+    It holds, or does not hold, if the difference has this sign, or the other one, by more than two
+    standard errors. Between the two, and with one seed, it cannot be told.
 
     Args:
         experiment: Name of the experiment.
@@ -95,11 +100,8 @@ def above(
 
     def check(results: Results) -> Answer:
         cells = [cell_of(results, experiment, column, each, x) for each in (row, other)]
-        values = [cell.values(measure) if cell else [] for cell in cells]
-        if not all(values):
-            return NOT_RUN
-        gain, error = difference(*values)
-        return Answer(_sign(gain, error), _signed(gain, error))
+        gain = _gain(cells, measure)
+        return gain if isinstance(gain, Answer) else Answer(verdict_of(*gain), _signed(*gain))
 
     return check
 
@@ -117,7 +119,7 @@ def below(experiment: str, column: str, row: str, other: str, measure: Measure) 
 
     def check(results: Results) -> Answer:
         answer = above(experiment, column, other, row, measure)(results)
-        if answer is NOT_RUN:
+        if answer in (NOT_RUN, NOT_COMPARABLE):
             return answer
         return replace(answer, figure=answer.figure.translate(_OPPOSITE))
 
@@ -138,13 +140,14 @@ def everywhere_above(experiment: str, column: str, row: str, other: str) -> Chec
         gains = []
         for x in positions(results, experiment, column):
             cells = [cell_of(results, experiment, column, each, x) for each in (row, other)]
-            if not all(cells):
-                return NOT_RUN
-            gains.append(difference(*(cell.values("accuracy") for cell in cells if cell)))
+            gain = _gain(cells, "accuracy")
+            if isinstance(gain, Answer):
+                return gain
+            gains.append(gain)
         if not gains:
             return NOT_RUN
-        verdicts = [_sign(*gain) for gain in gains]
-        order: tuple[Verdict, ...] = ("does not hold", "holds within two standard errors", "holds")
+        verdicts = [verdict_of(*gain) for gain in gains]
+        order: tuple[Verdict, ...] = ("does not hold", "cannot be told", "holds")
         low, high = (_signed(*choose(gains)) for choose in (min, max))
         return Answer(min(verdicts, key=order.index), f"{low} to {high}")
 
@@ -164,10 +167,10 @@ def falls(experiment: str, column: str, row: str, start: float, stop: float) -> 
 
     def check(results: Results) -> Answer:
         cells = [cell_of(results, experiment, column, row, x) for x in (start, stop)]
-        if not all(cells):
-            return NOT_RUN
-        loss, error = difference(*(cell.values("accuracy") for cell in cells if cell))
-        return Answer(_sign(loss, error), _signed(-loss, error))
+        loss = _gain(cells, "accuracy")
+        if isinstance(loss, Answer):
+            return loss
+        return Answer(verdict_of(*loss), _signed(-loss[0], loss[1]))
 
     return check
 
@@ -201,7 +204,10 @@ def follows(experiment: str, title: str, other: str, least: float = 0.5) -> Chec
 def consistent(
     experiment: str, column: str, rows: Sequence[str], limit: float, measure: Measure = "accuracy"
 ) -> Check:
-    """Check that rows are close: the largest and the smallest mean differ by at most a limit.
+    """Check that rows are close: over the seeds that all have, the largest and the smallest mean
+    differ by at most a limit.
+
+    If they differ by more, but not by two standard errors more, it cannot be told.
 
     Args:
         experiment: Name of the experiment.
@@ -212,11 +218,15 @@ def consistent(
     """
 
     def check(results: Results) -> Answer:
-        means = _means(results, experiment, column, rows, measure)
-        if means is None:
-            return NOT_RUN
-        span = max(means) - min(means)
-        return Answer("holds" if span <= limit else "does not hold", f"span {span:.1f}")
+        values = _values(results, experiment, column, rows, measure)
+        if isinstance(values, Answer):
+            return values
+        ordered = sorted(values, key=statistics.mean)
+        span, error = difference(ordered[-1], ordered[0])
+        figure = f"span {span:.1f}" + (" (one seed)" if len(ordered[0]) == 1 else "")
+        if span <= limit:
+            return Answer("holds", figure)
+        return Answer(verdict_of(limit - span, error), figure)
 
     return check
 
@@ -232,17 +242,21 @@ def peaks_at(experiment: str, column: str, rows: Sequence[str], peak: str) -> Ch
     """
 
     def check(results: Results) -> Answer:
-        if _means(results, experiment, column, rows, "accuracy") is None:
-            return NOT_RUN
-        others = [row for row in rows if row != peak]
-        closest = max(others, key=lambda row: _mean(results, experiment, column, row))
-        return above(experiment, column, peak, closest)(results)
+        values = _values(results, experiment, column, rows, "accuracy")
+        if isinstance(values, Answer):
+            return values
+        by_row = dict(zip(rows, values, strict=True))
+        highest = by_row.pop(peak)
+        gain = difference(highest, max(by_row.values(), key=statistics.mean))
+        return Answer(verdict_of(*gain), _signed(*gain))
 
     return check
 
 
 def rises(experiment: str, column: str, rows: Sequence[str], measure: Measure) -> Check:
-    """Check that a measure rises along rows: no step goes down, and the ends differ clearly.
+    """Check that a measure rises along rows: no step goes down, and the ends differ.
+
+    It does not hold if any step goes down, or the ends do, by more than two standard errors.
 
     Args:
         experiment: Name of the experiment.
@@ -252,14 +266,16 @@ def rises(experiment: str, column: str, rows: Sequence[str], measure: Measure) -
     """
 
     def check(results: Results) -> Answer:
-        means = _means(results, experiment, column, rows, measure)
-        if means is None:
-            return NOT_RUN
-        ends = above(experiment, column, rows[-1], rows[0], measure)(results)
-        ordered = all(low <= high for low, high in pairwise(means))
-        if ends.verdict == "holds" and not ordered:
-            return Answer("holds within two standard errors", ends.figure)
-        return ends
+        values = _values(results, experiment, column, rows, measure)
+        if isinstance(values, Answer):
+            return values
+        ends = difference(values[-1], values[0])
+        steps = [difference(high, low) for low, high in pairwise(values)]
+        verdicts = [verdict_of(*step) for step in (ends, *steps)]
+        if "does not hold" in verdicts:
+            return Answer("does not hold", _signed(*ends))
+        ordered = all(gain >= 0 for gain, _ in steps)
+        return Answer(verdicts[0] if ordered else "cannot be told", _signed(*ends))
 
     return check
 
@@ -305,38 +321,49 @@ def table(claims: Sequence[PaperClaim], results: Results) -> str:
     return "\n".join(lines)
 
 
-_ORDER: tuple[Verdict, ...] = (
-    "holds",
-    "holds within two standard errors",
-    "does not hold",
-    "not run yet",
-    "cannot be run here",
-)
+_ORDER: tuple[Verdict, ...] = get_args(Verdict)
 
 
-def _sign(gain: float, error: float) -> Verdict:
-    if gain <= 0:
-        return "does not hold"
-    return "holds" if gain > 2 * error else "holds within two standard errors"
+def verdict_of(gain: float, error: float) -> Verdict:
+    """Return whether a gain is one: beyond two standard errors, in its direction or against it.
+
+    Args:
+        gain: The difference in the direction of the claim.
+        error: Its standard error; NaN if there is one seed, which cannot tell.
+
+    Example:
+        >>> verdict_of(1.0, 0.4), verdict_of(-1.0, 0.4), verdict_of(1.0, 0.6)
+        ('holds', 'does not hold', 'cannot be told')
+    """
+    if abs(gain) > 2 * error:
+        return "holds" if gain > 0 else "does not hold"
+    return "cannot be told"
 
 
 def _signed(gain: float, error: float) -> str:
     digits = 1 if abs(gain) < 100 else 0
-    deviation = "" if math.isnan(error) else f" ± {error:.{digits}f}"
-    return f"{gain:+.{digits}f}{deviation}"
+    deviation = " (one seed)" if math.isnan(error) else f" ± {error:.{digits}f}"
+    return f"{round(gain, digits) + 0.0:+.{digits}f}{deviation}"
 
 
-def _mean(
-    results: Results, experiment: str, column: str, row: str, measure: Measure = "accuracy"
-) -> float:
-    cell = cell_of(results, experiment, column, row)
-    values = cell.values(measure) if cell else []
-    return statistics.mean(values) if values else math.nan
+def _gain(cells: Sequence[CellResult | None], measure: Measure) -> Answer | tuple[float, float]:
+    """The difference of two cells over the seeds that both have, and its standard error; or the
+    reason why there is none.
+    """
+    values = _shared(cells, measure)
+    return values if isinstance(values, Answer) else difference(*values)
 
 
-def _means(
+def _values(
     results: Results, experiment: str, column: str, rows: Sequence[str], measure: Measure
-) -> list[float] | None:
-    """The mean of each row, or None if one has not been run."""
-    means = [_mean(results, experiment, column, row, measure) for row in rows]
-    return None if any(map(math.isnan, means)) else means
+) -> Answer | list[list[float]]:
+    """The values of each row over the seeds that all rows have; or why there are none."""
+    return _shared([cell_of(results, experiment, column, row) for row in rows], measure)
+
+
+def _shared(cells: Sequence[CellResult | None], measure: Measure) -> Answer | list[list[float]]:
+    run = [cell for cell in cells if cell is not None and cell.values(measure)]
+    if len(run) < len(cells):
+        return NOT_RUN
+    values = [cell.values(measure) for cell in with_same_seeds(run)]
+    return values if all(values) else NOT_COMPARABLE

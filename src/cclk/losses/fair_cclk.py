@@ -36,7 +36,7 @@ def fair_cclk(
 
 
 class FairCCLK(ConditionalLoss):
-    r"""Equation 6: contrast each anchor with samples that share its condition, so the condition
+    r"""Equation 8: contrast each anchor with samples that share its condition, so the condition
     cannot be used to tell them apart.
 
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + n\, c_i}, \quad

@@ -30,7 +30,7 @@ def fair_info_nce(
 
 
 class FairInfoNCE(ContrastiveLoss):
-    r"""Equation 3 on clusters of the condition: the negatives are the samples of the anchor's
+    r"""Equation 4 on clusters of the condition: the negatives are the samples of the anchor's
     cluster.
 
     .. math:: L = -\frac1b \sum_i \log

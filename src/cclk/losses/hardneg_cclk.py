@@ -55,7 +55,7 @@ def make_objective(uniform_share: float, tau_plus: float) -> MakeObjective:
 
 
 class HardNegCCLK(ConditionalLoss):
-    r"""Equation 7: contrast each anchor with samples whose embeddings are similar to its own.
+    r"""Equation 9: contrast each anchor with samples whose embeddings are similar to its own.
 
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + n\, c_i}, \quad
               c_i = \sum_j w(z_j, z_i)\, e^{S_{ij}}, \quad z_i = \mathrm{detach}(x_i)

@@ -75,8 +75,8 @@ def hard_neg_info_nce(
 
 
 class HardNegInfoNCE(ContrastiveLoss):
-    r"""Robinson et al. 2021: weight negatives by their similarity to the anchor, and correct for
-    false negatives.
+    r"""Equation 5, in the form of Robinson et al. 2021: weight negatives by their similarity to the
+    anchor, and correct for false negatives.
 
     .. math:: L = -\frac1b \sum_i \log \frac{e^{S_{ii}}}{e^{S_{ii}} + N_i}, \quad
               N_i = \max\Big(\frac{R_i - \tau^+ n\, e^{S_{ii}}}{1 - \tau^+},\

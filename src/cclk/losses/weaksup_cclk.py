@@ -55,7 +55,7 @@ def make_objective(positives: str, own_share: float) -> MakeObjective:
 
 
 class WeaklySupCCLK(ConditionalLoss):
-    r"""Equation 5: pull together samples with similar conditions, and push them away from all
+    r"""Equation 7: pull together samples with similar conditions, and push them away from all
     others.
 
     .. math:: L = -\frac1b \sum_i \log \frac{c_i}{c_i + \sum_{j \ne i} e^{S_{ij}}}, \quad

@@ -30,7 +30,7 @@ def weakly_sup_info_nce(
 
 
 class WeaklySupInfoNCE(ContrastiveLoss):
-    r"""Equation 2 on clusters of the condition: every sample of the anchor's cluster is a
+    r"""Equation 3 on clusters of the condition: every sample of the anchor's cluster is a
     positive, all samples are negatives.
 
     .. math:: L = -\frac1b \sum_i \frac{1}{|C_i|} \sum_{j \in C_i} \log

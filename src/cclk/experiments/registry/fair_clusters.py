@@ -15,6 +15,4 @@ def plan(size: Size) -> Plan:
     return replace(full, cells=tuple(cells))
 
 
-EXPERIMENT = Experiment(
-    "fair-clusters", "Fair-InfoNCE: how many clusters", "appendix, Fair-InfoNCE on ColorMNIST", plan
-)
+EXPERIMENT = Experiment("fair-clusters", "Fair-InfoNCE: how many clusters", "Table 8", plan)

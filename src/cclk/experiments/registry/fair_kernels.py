@@ -43,4 +43,4 @@ def plan(size: Size) -> Plan:
     return replace(full, cells=tuple(cells))
 
 
-EXPERIMENT = Experiment("fair-kernels", "Fair-CCLK: which kernel", "appendix, kernel choices", plan)
+EXPERIMENT = Experiment("fair-kernels", "Fair-CCLK: which kernel", "Table 5, left", plan)

@@ -100,7 +100,7 @@ def plan(size: Size) -> Plan:
 EXPERIMENT = Experiment(
     "hardneg",
     "Hard negatives",
-    "Table 3, and the appendix on CIFAR-10",
+    "Tables 4 and 6",
     plan,
     claims=(
         Claim("accuracy", "HardNeg-CCLK", ("HardNeg-InfoNCE",)),

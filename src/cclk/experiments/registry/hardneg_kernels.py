@@ -40,6 +40,4 @@ def plan(size: Size) -> Plan:
     return replace(full, cells=(*cells, Cell(FITTED_ROW, base.column, fitted)))
 
 
-EXPERIMENT = Experiment(
-    "hardneg-kernels", "HardNeg-CCLK: which kernel", "appendix, kernel choices", plan
-)
+EXPERIMENT = Experiment("hardneg-kernels", "HardNeg-CCLK: which kernel", "Table 5, right", plan)

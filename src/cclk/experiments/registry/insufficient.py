@@ -58,7 +58,7 @@ def plan(size: Size) -> Plan:
 EXPERIMENT = Experiment(
     "insufficient",
     "Few samples per value",
-    "figure: samples per value",
+    "Figure 3",
     plan,
     axis="training images per value of the condition",
 )

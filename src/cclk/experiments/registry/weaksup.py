@@ -191,7 +191,7 @@ def plan(size: Size) -> Plan:
 EXPERIMENT = Experiment(
     "weaksup",
     "Weak supervision by auxiliary information",
-    "Table 1, left",
+    "Table 2, left",
     plan,
     claims=(
         Claim("accuracy", CCLK, (CLUSTERS,)),

@@ -58,7 +58,7 @@ def plan(size: Size) -> Plan:
 EXPERIMENT = Experiment(
     "weaksup-bandwidth",
     "WeaklySup-CCLK: the bandwidth",
-    "appendix, sigma² on CUB",
+    "Table 7",
     plan,
     axis="the condition is multiplied by (paper: sigma²)",
 )

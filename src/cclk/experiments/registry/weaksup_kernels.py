@@ -48,4 +48,4 @@ def plan(size: Size) -> Plan:
     )
 
 
-EXPERIMENT = Experiment("weaksup-kernels", "WeaklySup-CCLK: which kernel", "Table 1, right", plan)
+EXPERIMENT = Experiment("weaksup-kernels", "WeaklySup-CCLK: which kernel", "Table 2, right", plan)

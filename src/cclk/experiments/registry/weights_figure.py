@@ -48,7 +48,7 @@ def _shares(weights: torch.Tensor) -> torch.Tensor:
 EXPERIMENT = Experiment(
     "weights",
     "From kernel to weights",
-    "figure: K_Z beside (K_Z + ridge I)^-1 K_Z",
+    "Figure 2, K_Z beside (K_Z + ridge I)^-1 K_Z",
     lambda size: Plan((), seeds=0),
     figure=figure,
 )
