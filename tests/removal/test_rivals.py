@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cclk.columns import Column
 from cclk.condition import Condition
+from cclk.registry import PENALTIES
 from cclk.removal.rivals import GradientReversal, HSICPenalty, InverseContrast, _hsic, _rbf
 
 
@@ -74,6 +75,38 @@ def test_the_adversary_learns_what_the_features_unlearn() -> None:
     moved = (features - 1e-1 * features.grad / features.grad.norm()).detach()
     with torch.no_grad():
         assert float(penalty(moved, z)) < float(value)
+
+
+@pytest.mark.parametrize("name", ["reader", "adversary", "hsic", "icl"])
+def test_a_penalty_is_the_sum_over_columns(name: str) -> None:
+    """Training divides it by their number: a penalty that is a mean would be divided twice."""
+    torch.manual_seed(0)
+    features = torch.randn(64, 4, dtype=torch.float64)
+    values = features[:, :1] + 0.1 * torch.randn(64, 1, dtype=torch.float64)
+    found = []
+    for count in (1, 3):
+        z = Condition(
+            values.repeat(1, count), tuple(Column(f"z{n}") for n in range(count)), torch.float64
+        )
+        torch.manual_seed(1)
+        penalty = PENALTIES.create(name, {"width": 4, "condition": z})
+        assert isinstance(penalty, torch.nn.Module)
+        if isinstance(penalty, GradientReversal):  # of which all outputs are the same
+            last = penalty.double().adversary[-1]
+            assert isinstance(last, torch.nn.Linear)
+            with torch.no_grad():
+                last.weight.copy_(torch.linspace(-1, 1, last.in_features))
+                last.bias.fill_(0.5)
+        found.append(float(penalty(features, z).detach()))
+    assert found[1] == pytest.approx(3 * found[0], rel=1e-6)
+
+
+def test_a_column_that_is_constant_in_a_batch_has_nothing_to_read() -> None:
+    torch.manual_seed(0)
+    z = condition(200)
+    same = z.rows(torch.nonzero(z.values[:, 1] == 1)[:, 0])
+    value = GradientReversal(4, z)(torch.randn(len(same), 4), same)
+    assert abs(float(value.detach())) < 5
 
 
 def test_hsic_sees_dependence_and_not_independence() -> None:

@@ -5,6 +5,8 @@ Each is called in the same way, as `penalty(features, condition, rows)`, and ign
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -68,8 +70,8 @@ class InverseContrast(nn.Module):
 
 
 class GradientReversal(nn.Module):
-    """The share of the condition that an adversary network reads, which learns while the features
-    unlearn.
+    """The share of each column of the condition that an adversary network reads, summed over the
+    columns. The network learns while the features unlearn.
 
     Two hidden layers of 256 units predict standardized numbers and indicators of categories. Their
     gradients are reversed, so one optimizer trains the adversary to read and the encoder to hide.
@@ -100,27 +102,36 @@ class GradientReversal(nn.Module):
         )  # fmt: skip
 
     def forward(self, features: Tensor, condition: object, rows: object = None) -> Tensor:
-        targets = self._targets(as_condition(condition, device=features.device)).to(features)
+        targets = [
+            target.to(features)
+            for target in self._targets(as_condition(condition, device=features.device))
+        ]
         fixed = {name: value.detach() for name, value in self.adversary.named_parameters()}
         unit = _standardized(features)
-        total = (targets - targets.mean(dim=0)).square().mean().clamp_min(1e-12)
+        hidden = _read(torch.func.functional_call(self.adversary, fixed, unit), targets)
+        learned = _read(self.adversary(unit.detach()), targets)
+        return hidden - (learned - learned.detach())
 
-        def error(prediction: Tensor) -> Tensor:
-            return (prediction - targets).square().mean() / total
-
-        hidden = error(torch.func.functional_call(self.adversary, fixed, unit))
-        learned = error(self.adversary(unit.detach()))
-        return 1 - hidden + (learned - learned.detach())
-
-    def _targets(self, condition: Condition) -> Tensor:
-        parts = []
+    def _targets(self, condition: Condition) -> Iterator[Tensor]:
+        """What the adversary predicts of each column."""
         for part, size, mean, std in self.columns:
             values = condition.values[:, part]
             if size:
-                parts.append(F.one_hot(values[:, 0].long(), size).double())
+                yield F.one_hot(values[:, 0].long(), size).double()
             else:
-                parts.append((values.double() - mean) / std)
-        return torch.cat(parts, dim=1)
+                yield (values.double() - mean) / std
+
+
+def _read(prediction: Tensor, targets: Sequence[Tensor]) -> Tensor:
+    """The explained share of each column, summed over columns that vary in the batch."""
+    total, start = prediction.new_zeros(()), 0
+    for target in targets:
+        part = prediction.narrow(1, start, target.shape[1])
+        start += target.shape[1]
+        variance = (target - target.mean(dim=0)).square().mean()
+        if variance > 1e-12:
+            total = total + 1 - (part - target).square().mean() / variance
+    return total
 
 
 def _standardized(features: Tensor) -> Tensor:
