@@ -26,8 +26,8 @@ ALLOWED = {
     *("standardise", "inputs.spread", "uniform colour", "palette colour"),
 }
 PHRASES = re.compile(
-    r"there is no|there are no|about [\d{]|take about|whole numbers?|is no longer|not found"
-    r"|in.place|`inputs.spread`"
+    r"there is no|there are no|cannot be told|about [\d{]|take about|whole numbers?|is no longer"
+    r"|not found|in.place|`inputs.spread`"
 )
 """Plain English in which these words carry their usual meaning."""
 

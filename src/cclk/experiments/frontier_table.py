@@ -58,18 +58,18 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
             partial.append(column)
             continue
         utility = frontier.utility[column]
-        chosen = [
+        selected = [
             cell
             for row in _unlabeled(cells, frontier)
             if (cell := within_leakage(frontier, cells, row, column, frontier.headline))
         ]
-        rivals = [cell for cell in chosen if cell.row not in frontier.ours]
+        rivals = [cell for cell in selected if cell.row not in frontier.ours]
         best = max(
-            (cell for cell in chosen if cell.row in frontier.ours),
+            (cell for cell in selected if cell.row in frontier.ours),
             key=lambda cell: statistics.mean(cell.values(utility)),
             default=None,
         )
-        if not chosen:
+        if not selected:
             without.append(column)
         elif best is None:
             names = _listed([cell.row for cell in rivals])
