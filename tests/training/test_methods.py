@@ -112,9 +112,8 @@ def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
 
 @pytest.mark.parametrize("method", tuple(METHODS))
 def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> None:
-    built = methods.build(
-        settings(method, sampler="local" if method == "fair-cclk" else "auto", group=8), mixed
-    )
+    local = {"sampler": "local", "group": 8} if method == "fair-cclk" else {}
+    built = methods.build(settings(method, **local), mixed)
     rows = built.sampler.batch(0)
     x, y = torch.randn(2, len(rows), 8, generator=torch.Generator().manual_seed(0))
     value = built.loss(x, y, None if built.condition is None else built.condition.rows(rows))
@@ -177,3 +176,9 @@ def test_kernels_of_embeddings(mixed: Dataset) -> None:
     moving = methods.build(settings("hardneg-cclk"), features)
     assert isinstance(moving.kernel, Cosine), "embeddings move during training"
     assert methods.weights_of(moving.loss) == "loo"
+
+
+@pytest.mark.parametrize("method", ["fair-infonce", "fair-cclk", "infonce"])
+def test_a_group_that_no_sampler_uses_is_an_error(method: str, mixed: Dataset) -> None:
+    with pytest.raises(SettingsError, match=f"group is 8, but {method} draws its batches"):
+        methods.build(settings(method, group=8), mixed)

@@ -334,6 +334,12 @@ def _sampler(
             sampler = "local"
     # Each sampler has its own default.
     group: dict[str, int] = {} if train.group == "auto" else {"group": train.group}
+    if group and (sampler == "uniform" or (sampler == "clusters" and spec.batches == "fair")):
+        drawn = "from one cluster each" if sampler == "clusters" else "uniformly"
+        raise SettingsError(
+            f"train.group is {train.group}, but {settings.method} draws its batches {drawn}: omit"
+            " group, or choose the sampler local"
+        )
     if train.group == "auto" and sampler == "local" and spec.batches == "neighbors":
         group = {"group": math.gcd(size, _NEIGHBORS)}
     if sampler == "local":
