@@ -13,7 +13,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from cclk.cli.main import main
-from cclk.errors import CclkError, CclkWarning, DataError, warn
+from cclk.errors import CclkWarning, DataError, warn
 
 LONG = "x" * 100_000
 
@@ -33,18 +33,16 @@ def pictures(tmp_path: Path) -> Path:
 
 def test_a_long_message_keeps_problem_and_remedy() -> None:
     error = DataError(f"people.csv, row 3 is {LONG}: it must be a number")
+    assert str(error) == f"people.csv, row 3 is {'x' * 16}...{'x' * 30}: it must be a number"
+    error = DataError(f"people.csv, row 3 is {'x ' * 1000}: it must be a number")
     assert len(str(error)) == 300
-    assert str(error).startswith("people.csv, row 3 is xxx")
-    assert str(error).endswith("xxx: it must be a number")
+    assert str(error).startswith("people.csv, row 3 is x x")
+    assert str(error).endswith("x x : it must be a number")
     assert str(DataError("x" * 300)) == "x" * 300
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CclkWarning)
         warn(LONG)
-    assert len(str(caught[0].message)) == 300
-
-
-def test_a_library_that_quotes_everything_is_shortened() -> None:
-    assert all(len(str(kind(LONG))) == 300 for kind in CclkError.__subclasses__()[:5])
+    assert len(str(caught[0].message)) == 50
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,26 @@ from pathlib import Path
 
 LONGEST = 300
 """Characters of the longest message, whatever it quotes."""
+_PART = 50
 
 
 def shortened(message: str) -> str:
-    """Return a message of at most `LONGEST` characters: of a longer one, the start, which names the
-    problem, and the end, which names the remedy.
+    """Return a message of at most `LONGEST` characters.
+
+    Of a longer one, the middle of the longest parts, such as paths, is left out; if that is not
+    enough, the middle of the message: its start names the problem, and its end the remedy.
     """
-    if len(message) <= LONGEST:
-        return message
-    return f"{message[: 2 * LONGEST // 3 - 3]} ... {message[-LONGEST // 3 + 2 :]}"
+    parts, excess = message.split(" "), len(message) - LONGEST
+    for number in sorted(range(len(parts)), key=lambda number: -len(parts[number])):
+        part = parts[number]
+        if excess <= 0 or len(part) <= _PART:
+            break
+        parts[number] = f"{part[:16]}...{part[19 - _PART :]}"
+        excess -= len(part) - _PART
+    message = " ".join(parts)
+    if excess > 0:
+        message = f"{message[: LONGEST // 2 - 3]} ... {message[-LONGEST // 2 + 2 :]}"
+    return message
 
 
 class CclkError(ValueError):

@@ -94,8 +94,8 @@ def test_the_seed_selects_the_cells_held_out(path: Path) -> None:
 
 
 def test_a_missing_file_is_named_with_its_source(tmp_path: Path) -> None:
-    message = f"is not complete in {tmp_path / 'cells'}, missing: pbmc68k_reduced.h5ad; get it from"
-    with pytest.raises(DataError, match=re.escape(message)):
+    message = r"is not complete in \S+/cells, missing: pbmc68k_reduced\.h5ad; get it from"
+    with pytest.raises(DataError, match=message):
         datasets.load("cells", data_dir=tmp_path)
 
 

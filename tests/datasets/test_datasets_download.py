@@ -175,8 +175,8 @@ def test_wrong_contents_are_not_kept(mnist: dict[str, bytes], tmp_path: Path) ->
     expected = hashlib.sha256(mnist["t10k-labels-idx1-ubyte"]).hexdigest()
     received = hashlib.sha256(b"something else").hexdigest()
     message = (
-        rf"sent a t10k-labels-idx1-ubyte with SHA-256 {received} instead of {expected}\): put"
-        r" train-images"
+        rf"sent a t10k-labels-idx1-ubyte with SHA-256 {received[:16]} instead of {expected[:16]}\):"
+        r" put train-images"
     )
     with pytest.raises(DataError, match=message):
         ensure("mnist", tmp_path)
@@ -189,7 +189,7 @@ def test_a_forged_file_with_the_published_md5_is_not_kept(
     source, name = SOURCES["mnist"], "t10k-labels-idx1-ubyte"
     sums = {**source.sums, name: Checksums(source.sums[name].md5, "0" * 64)}
     monkeypatch.setitem(SOURCES, "mnist", Source(source.title, source.address, sums))
-    with pytest.raises(DataError, match=f"instead of {'0' * 64}"):
+    with pytest.raises(DataError, match=f"instead of {'0' * 16}"):
         ensure("mnist", tmp_path)
     assert nothing_left(tmp_path / "mnist")
 
@@ -205,7 +205,7 @@ def test_damaged_downloads_are_not_kept(
         DataError,
         match=(
             r"could not be downloaded \(.*(truncated or damaged|with SHA-256).*\): put"
-            r" train-images-idx3-ubyte, "
+            r" train-images-idx3-ubyte and 3 others there"
         ),
     ):
         ensure("mnist", tmp_path)
@@ -242,7 +242,7 @@ def test_damaged_archives_are_not_kept(
     with pytest.raises(
         DataError,
         match=(
-            r"^CIFAR-10 is not complete in .* could not be downloaded \(.*\): put data_batch_1.bin,"
+            r"^CIFAR-10 is not complete in .* could not be downloaded \(.*\): put data_batch_1.bin"
             r" [^\n]*$"
         ),
     ):
@@ -268,7 +268,7 @@ def test_paths_inside_an_archive_are_never_written_to(
 def test_files_that_unpack_without_end_are_refused(
     mnist: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "_LARGEST_FILE", 1000)
+    monkeypatch.setattr(download, "LARGEST_FILE", 1000)
     with pytest.raises(DataError, match="has more than 1000 bytes"):
         ensure("mnist", tmp_path)
     monkeypatch.setattr(download, "_LARGEST_DOWNLOAD", 10)
@@ -296,14 +296,10 @@ def test_a_failed_download_leaves_no_folders(tmp_path: Path) -> None:
 
 def test_missing_at_the_address(mnist: dict[str, bytes], tmp_path: Path) -> None:
     Handler.content.clear()
-    names = (
-        "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,"
-        " t10k-labels-idx1-ubyte"
-    )
     folder = tmp_path / "mnist"
     message = (
         rf"^MNIST is not complete in {folder} and could not be downloaded \(http://[^ ]*:"
-        rf" .*404.*\): put {names} \(or .*\) into {folder}$"
+        r" .*404.*\): put train-images-idx3-ubyte and 3 others there, or the same names with \.gz$"
     )
     with pytest.raises(DataError, match=message):
         datasets.load("colormnist", data_dir=tmp_path)
@@ -320,7 +316,7 @@ def test_no_network_is_one_line_that_says_what_to_do(
     with pytest.raises(DataError, match="Network is unreachable") as caught:
         datasets.load(name, data_dir=tmp_path)
     folder = "mnist" if name == "colormnist" else name
-    for part in (*SOURCES[folder].sums, str(tmp_path / folder)):
+    for part in (next(iter(SOURCES[folder].sums)), str(tmp_path / folder)):
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -186,7 +186,7 @@ def test_the_size_and_the_original_images(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "ut-zappos"
     said = (
-        rf"UT-Zappos50K is not complete in {folder}, missing: .*meta-data.csv, .*; get .* from"
+        r"UT-Zappos50K is not complete in \S+/ut-zappos, missing: .*meta-data.csv, .*; get .* from"
         r" https://vision.cs.utexas.edu\S+ and unpack"
     )
     with pytest.raises(DataError, match=said):

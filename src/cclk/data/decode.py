@@ -8,7 +8,9 @@ becomes RGB.
 
 from __future__ import annotations
 
+import mmap
 import os
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,12 +23,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Mode = Literal["RGB", "L"]
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
-"""The formats that are read. Others, such as EPS, start other programs."""
-_MOST_PIXELS = 1 << 25
-"""Pixels of the largest image that is decoded, half of them if it is transparent: each takes 4
-bytes, in up to four copies. A JPEG file may have more, since it is decoded at a smaller size.
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+"""The formats that are read. Others, such as EPS, start other programs, and JPEG 2000 can take
+gigabytes for a few kilobytes, whatever its size in pixels.
 """
+_MOST_PIXELS = 1 << 25
+"""Pixels of the largest image that is decoded, if each takes 8 bytes: the image and a copy. A JPEG
+file may have more, since it is decoded at a smaller size.
+"""
+_MOST_SCANNED = 1 << 30
+"""Pixels of all scans of a JPEG file: each scan takes time, however few bytes it has."""
+_JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+_SCAN, _END = 0xDA, 0xD9
+_TILE_SIZE = (322, 323)
 _PILLOW_LIMIT = 89_478_485
 
 _ORIENTATION = 0x0112
@@ -58,7 +67,10 @@ def read_image(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8],
                 limit, pixels = Image.MAX_IMAGE_PIXELS, image.width * image.height
                 if limit is not None and pixels > limit:
                     raise _too_large(path, f"{pixels} pixels", limit)
-                return _square(image, path, size, mode, limited=True), status
+                if image.format in ("JPEG", "MPO") and _is_limited():
+                    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                        _require_few_scans(image, path, content)
+                return _square(image, path, size, mode, limited=_is_limited()), status
     except DataError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -125,14 +137,45 @@ def _square(
     return values[None] if mode == "L" else values.transpose(2, 0, 1)
 
 
-def _require_memory(image: Image, name: str) -> None:
-    """Raise an error for an image that takes too much memory, unless Pillow's limit was raised."""
+def _is_limited() -> bool:
+    """Return whether memory and time are limited: not if the user raised Pillow's limit."""
     from PIL.Image import MAX_IMAGE_PIXELS
 
-    limit = _MOST_PIXELS // 2 if _is_transparent(image) else _MOST_PIXELS
-    pixels = image.width * image.height
-    if pixels > limit and MAX_IMAGE_PIXELS is not None and MAX_IMAGE_PIXELS <= _PILLOW_LIMIT:
+    return MAX_IMAGE_PIXELS is not None and MAX_IMAGE_PIXELS <= _PILLOW_LIMIT
+
+
+def _require_memory(image: Image, name: str) -> None:
+    """Raise an error for an image that takes more than 256 MiB to decode."""
+    pixel_bytes = 8
+    if image.format == "WEBP":
+        pixel_bytes = 20  # its decoder has two frames and a copy
+    if _is_transparent(image) or image.mode == "I":
+        pixel_bytes += 8
+    limit, pixels = 8 * _MOST_PIXELS // pixel_bytes, image.width * image.height
+    tags = getattr(image, "tag_v2", {})
+    if all(tag in tags for tag in _TILE_SIZE):  # a tile of TIFF can be larger than its image
+        pixels = max(pixels, tags[_TILE_SIZE[0]] * tags[_TILE_SIZE[1]])
+    if pixels > limit:
         raise _too_large(name, f"{pixels} pixels", limit)
+
+
+def _require_few_scans(image: Image, name: str, content: mmap.mmap) -> None:
+    """Raise an error for a JPEG file that takes too much time or memory, because of its scans."""
+    scans = _scans(content)
+    pixels, limit = image.width * image.height, 4 * _MOST_PIXELS // len(image.getbands())
+    if scans > 1 and pixels > limit:  # all coefficients are kept until the last scan
+        raise _too_large(name, f"{pixels} pixels in several scans", limit)
+    if scans * pixels > _MOST_SCANNED:
+        raise _too_large(name, f"{scans} scans of {pixels} pixels", _MOST_SCANNED)
+
+
+def _scans(content: mmap.mmap) -> int:
+    """Return the number of scans of a JPEG file, of which a progressive one has about 10."""
+    scans, position = 0, 2
+    while (marker := _JPEG_MARKER.search(content, position)) and marker[0][1] != _END:
+        scans += marker[0][1] == _SCAN
+        position = marker.end() + int.from_bytes(content[marker.end() : marker.end() + 2], "big")
+    return scans
 
 
 def _is_transparent(image: Image) -> bool:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from cclk._files import move_file
 from cclk.data.folder import data_folder
-from cclk.datasets.formats import find
+from cclk.datasets.formats import LARGEST_FILE, find
 from cclk.errors import DataError
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ CRAWL_SECONDS, CRAWL_BYTES_PER_SECOND = 30.0, 2_000
 """After this time, a download slower than this is abandoned."""
 _CHUNK = 1 << 16
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError)
-_LARGEST_DOWNLOAD, _LARGEST_FILE = 1 << 28, 1 << 26
+_LARGEST_DOWNLOAD = 1 << 28
 _IDX_FILES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -186,9 +186,10 @@ def ensure(name: str, data_dir: Path | None = None) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as work:
             _fetch(source, missing, Path(work), folder)
     except _DownloadError as reason:
+        others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise DataError(
-            f"{source.title} is not complete in {folder} and could not be downloaded ({reason}): "
-            f"put {', '.join(missing)} (or the same names with .gz) into {folder}"
+            f"{source.title} is not complete in {folder} and could not be downloaded ({reason}):"
+            f" put {missing[0]}{others} there, or the same names with .gz"
         ) from reason
     except OSError as error:
         raise DataError(
@@ -211,12 +212,12 @@ def _fetch(source: Source, files: list[str], work: Path, folder: Path) -> None:
             address, packed = f"{source.address}{file}.gz", work / f"{file}.gz"
             _receive(address, packed)
             with gzip.open(packed) as stream:
-                _copy(stream.read, work / file, address, _LARGEST_FILE)
+                _copy(stream.read, work / file, address, LARGEST_FILE)
         received, expected = Checksums.of((work / file).read_bytes()), source.sums[file]
         if received != expected:
             raise _DownloadError(
-                f"{source.address} sent a {file} with SHA-256 {received.sha256} instead of"
-                f" {expected.sha256}"
+                f"{source.address} sent a {file} with SHA-256 {received.sha256[:16]} instead of"
+                f" {expected.sha256[:16]}"
             )
     # Moved after all files are verified, so that versions are not mixed.
     for file in files:
@@ -238,7 +239,7 @@ def _copy(read: Callable[[int], bytes], target: Path, address: str, limit: int) 
             try:
                 chunk = read(_CHUNK)
             except _DAMAGE as error:
-                raise _DownloadError(f"{address} is truncated or damaged ({error})") from error
+                raise _DownloadError(f"{address} is truncated or damaged") from error
             except (OSError, http.client.HTTPException) as error:
                 raise _DownloadError(f"{address}: {_reason(error)}") from error
             if not chunk:
@@ -280,13 +281,11 @@ def _unpack(source: Source, archive: Path, files: list[str], work: Path) -> None
                 stream = tar.extractfile(f"{source.within}/{file}")
                 if stream is None:
                     raise _DownloadError(f"{file} in {source.address} is not a file")
-                _copy(stream.read, work / file, source.address, _LARGEST_FILE)
+                _copy(stream.read, work / file, source.address, LARGEST_FILE)
     except KeyError as error:
         raise _DownloadError(f"{source.address} is not complete: {error.args[0]}") from error
     except (*_DAMAGE, RecursionError, ValueError) as error:  # a link to itself never ends
-        raise _DownloadError(
-            f"{source.address} is not an archive or truncated ({error})"
-        ) from error
+        raise _DownloadError(f"{source.address} is not an archive or truncated") from error
 
 
 def _reason(error: Exception) -> str:

@@ -22,6 +22,8 @@ from cclk.errors import DataError
 
 Bytes = npt.NDArray[np.uint8]
 
+LARGEST_FILE = 1 << 26
+"""Bytes that a file may have, unpacked; the largest of the originals has 47 million."""
 _CIFAR_PIXELS = 3 * 32 * 32
 
 
@@ -90,15 +92,16 @@ def _read(folder: Path, file: str) -> tuple[Path, Bytes]:
     if path is None:
         raise DataError(f"{file} is missing: put it, or {file}.gz, into {folder}")
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise _damaged(path, f"it is truncated or not a gzip file ({error})") from error
     except OSError as error:
         raise DataError(
             f"{path.name} in {path.parent} cannot be read: {error.strerror or error}"
         ) from error
+    if len(content) > LARGEST_FILE:
+        raise _damaged(path, f"it has more than {LARGEST_FILE} bytes")
     # A writable copy: torch warns of read-only arrays.
     return path, np.frombuffer(bytearray(content), dtype=np.uint8)
 

@@ -15,8 +15,9 @@ def check_files(folder: Path, title: str, parts: Sequence[str], get: str) -> Non
     """Raise an error if a part of a dataset that must be downloaded by hand is missing."""
     missing = [part for part in parts if not (folder / part).exists()]
     if missing:
+        more = f" and {len(missing) - 2} others" if len(missing) > 2 else ""
         raise DataError(
-            f"{title} is not complete in {folder}, missing: {', '.join(missing)}; {get}"
+            f"{title} is not complete in {folder}, missing: {', '.join(missing[:2])}{more}; {get}"
         )
 
 

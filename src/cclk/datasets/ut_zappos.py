@@ -159,7 +159,7 @@ def _match(table: Path, shoes: Shoes, folder: Path) -> list[Path]:
             kind = (shoe["Category"], shoe["SubCategory"])
             paths = [path for path in paths if path.relative_to(folder).parts[:2] == kind] or paths
         if len(paths) > 1:
-            both = f"{paths[0]} and {paths[1]}"
+            both = " and ".join(str(path.relative_to(folder)) for path in paths[:2])
             raise at_line(
                 table, line, f"CID {shoe['CID']} has several images, {both}: delete all but one"
             )
