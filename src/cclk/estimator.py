@@ -196,6 +196,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         condition: Any,
         *,
         split: Any = None,
+        groups: Any = None,
     ) -> cclk.Leakage:
         """Measure how well the condition can be predicted from the features of X.
 
@@ -204,8 +205,10 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 training samples may leak more or less than those of new samples.
             condition: the variables to predict, in the forms that `fit` takes.
             split: as in `cclk.leakage`, which has the details.
+            groups: as in `cclk.leakage`.
         """
-        return cclk.leakage(self.transform(X), condition, split, self.random_state)
+        features = self.transform(X)
+        return cclk.leakage(features, condition, split, self.random_state, groups=groups)
 
     def save(self, path: str | Path) -> None:
         """Write weights, settings and parameters to a file, which contains no code.

@@ -216,6 +216,7 @@ def train(
     condition: Sequence[str] | str | None = None,
     label: str | None = None,
     split: str | None = None,
+    split_by: str | None = None,
     row_id: str | None = None,
     missing: Missing = "error",
     image_size: int = 32,
@@ -250,6 +251,7 @@ def train(
             'site:categorical' or 'age:laplacian'.
         label: The column that probes predict.
         split: The column with train, validation or test; by default rows are drawn, 70 : 15 : 15.
+        split_by: The column that names persons or the like, whose rows are all in one split.
         row_id: The column that names each row; by default its number.
         missing: What to do with rows that lack a value.
         image_size: Pixels; images are cropped to a square and resized.
@@ -280,7 +282,7 @@ def train(
         run = cclk.train("people.csv", image="path", condition=["age", "site"], label="smiling")
     """
     table = OwnTable(
-        data, image, features, condition, label, split, row_id, missing, image_size, gray
+        data, image, features, condition, label, split, split_by, row_id, missing, image_size, gray
     )
     named = {
         "method": method,
@@ -310,6 +312,7 @@ def check(
     condition: Sequence[str] | str | None = None,
     label: str | None = None,
     split: str | None = None,
+    split_by: str | None = None,
     row_id: str | None = None,
     missing: Missing = "error",
     image_size: int = 32,
@@ -339,16 +342,16 @@ def check(
     reveal.
 
     Args:
-        data, image, features, condition, label, split, row_id, missing, image_size, gray, method,
-            remove, dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size, epochs,
-            steps, preset, settings, overrides, trust_code: As for `train`.
+        data, image, features, condition, label, split, split_by, row_id, missing, image_size, gray,
+            method, remove, dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size,
+            epochs, steps, preset, settings, overrides, trust_code: As for `train`.
         show: Called with each finding as it is made, such as `print`.
 
     Returns:
         Findings with a `level` ("fine", "warning" or "problem") and a `text`.
     """
     table = OwnTable(
-        data, image, features, condition, label, split, row_id, missing, image_size, gray
+        data, image, features, condition, label, split, split_by, row_id, missing, image_size, gray
     )
     named = {
         "method": method,

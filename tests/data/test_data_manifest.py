@@ -6,6 +6,7 @@ each mistake.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from PIL import Image
 
 from cclk import CclkWarning, datasets
 from cclk.columns import Column
+from cclk.data.dataset import Dataset
 from cclk.errors import DataError
 
 ROWS = 40
@@ -392,6 +394,62 @@ def test_in_a_file_of_decimal_commas_a_point_is_not_one(tmp_path: Path) -> None:
     fixed = written(tmp_path, "\n".join(["pay;x", *(f"{n}.500;{n}" for n in range(40))]).encode())
     found = datasets.load(str(fixed), features="x", condition="pay")
     assert "pay is a number from 0.5 to 39.5" in found.description, "decimals of a fixed length"
+
+
+PERSONS: list[object] = [f"p{row // 4}" for row in range(ROWS)]
+
+
+def persons(found: Dataset) -> list[set[str]]:
+    """The persons of each split, by the numbers of their rows."""
+    splits = (found.train, found.validation, found.test)
+    return [{str(PERSONS[int(row) - 1]) for row in split.ids} for split in splits]
+
+
+@pytest.mark.parametrize("options", [{}, {"holdout": 8}, {"missing": "drop"}])
+def test_rows_of_a_person_are_in_one_split(options: dict[str, object], tmp_path: Path) -> None:
+    path = str(people(tmp_path, person=PERSONS))
+    found = datasets.load(path, **NUMBERS, split_by="person", **options)  # type: ignore[arg-type]
+    train, validation, test = persons(found)
+    assert min(map(len, (train, validation, test))) > 0
+    assert len(train | validation | test) == len(train) + len(validation) + len(test)
+    assert {len(found.validation), len(found.test)} <= {4, 8}
+    again = datasets.load(path, **NUMBERS, split_by="person", seed=1)  # type: ignore[arg-type]
+    assert persons(again) != persons(found)
+
+
+def test_a_column_of_splits_must_not_divide_a_person(tmp_path: Path) -> None:
+    path = str(people(tmp_path, person=PERSONS))
+    with pytest.raises(DataError, match="row 3, column 'person' is 'p0', which is in train too"):
+        datasets.load(path, **NUMBERS, split="part", split_by="person")  # type: ignore[arg-type]
+    parts: list[object] = ["train"] * 32 + ["test"] * 8
+    path = str(people(tmp_path, person=PERSONS, part=parts))
+    found = datasets.load(path, **NUMBERS, split="part", split_by="person")  # type: ignore[arg-type]
+    train, validation, _ = persons(found)
+    assert len(validation) == 1, "held out by persons"
+    assert not train & validation
+    with pytest.raises(DataError, match="holdout is 0, but split_by needs validation rows"):
+        datasets.load(path, **NUMBERS, split="part", split_by="person", holdout=0)  # type: ignore[arg-type]
+
+
+def test_ids_in_several_splits_are_suspected(tmp_path: Path) -> None:
+    ages: list[object] = [20.5 + row // 4 for row in range(ROWS)]
+    suspicion = "have rows in several splits: .* split_by='{}' keeps"
+    for name in ("person", "patient_id", "SubjectID"):
+        path = str(people(tmp_path, **{name: PERSONS}))
+        with pytest.warns(CclkWarning, match=suspicion.format(name)):
+            datasets.load(path, **NUMBERS)  # type: ignore[arg-type]
+    path = str(people(tmp_path, vp=PERSONS, age=ages))
+    with pytest.warns(CclkWarning, match=suspicion.format("vp")):
+        datasets.load(path, features="s_*", condition="age")
+    files: list[object] = [f"pics/{row // 2}.png" for row in range(ROWS)]
+    with pytest.warns(CclkWarning, match=suspicion.format("path")):
+        datasets.load(str(people(tmp_path, path=files)), image="path", condition="age")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        path = str(people(tmp_path, person=PERSONS, row_id=[*range(ROWS)]))
+        datasets.load(path, **NUMBERS, split_by="person")  # type: ignore[arg-type]
+        datasets.load(path, features="s_*", condition="person")
+        datasets.load(str(people(tmp_path)), **NUMBERS)  # type: ignore[arg-type]
 
 
 def test_commas_in_the_header_decide(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from cclk.data.randomness import generator
-from cclk.data.splits import hold_out, stratified_order
+from cclk.data.splits import draw_groups, hold_out, stratified_order
 from cclk.errors import DataError
 
 
@@ -55,3 +56,21 @@ def test_held_out_rows_are_the_last_of_the_order() -> None:
 def test_a_holdout_leaves_rows_to_train_on(holdout: int) -> None:
     with pytest.raises(DataError, match="must be an integer from 0 to 4"):
         hold_out(np.arange(5), holdout)
+
+
+@pytest.mark.parametrize("sizes", [[1] * 100, [7] * 30, [90, 4, 3, 3], [50, 50], range(1, 20)])
+def test_groups_are_drawn_as_one(sizes: Sequence[int]) -> None:
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    rest, drawn = draw_groups(groups, round(0.15 * len(groups)), 0)
+    assert sorted([*rest, *drawn]) == list(range(len(groups)))
+    assert min(len(rest), len(drawn)) > 0
+    assert not set(groups[rest]) & set(groups[drawn])
+    if max(sizes) < 8:
+        assert abs(len(drawn) - 0.15 * len(groups)) <= max(sizes)
+    again = draw_groups(groups.astype(str), round(0.15 * len(groups)), 0)
+    assert len(again[1])
+
+
+def test_one_group_cannot_be_divided() -> None:
+    with pytest.raises(DataError, match="all 5 rows are of one group"):
+        draw_groups(np.zeros(5), 1, 0)

@@ -40,6 +40,29 @@ def measured(features: Floats) -> Leakage:
     return cclk.leakage(features, {"dose": features[:, 0] * features[:, 1], "site": site})
 
 
+def test_groups_are_in_one_split(features: Floats) -> None:
+    """Features that name a person reveal everything of known persons, and nothing of others."""
+    random = np.random.default_rng(2)
+    person = np.arange(600) // 6
+    of_person = random.normal(size=(100, 6))[person]
+    age = random.normal(size=100)[person]
+    assert worst(cclk.leakage(of_person, age)) > 0.9
+    assert worst(cclk.leakage(of_person, age, groups=person)) < 0.2
+    parts = np.array(["train", "train", "test"])[person % 3]
+    given = cclk.leakage(of_person, age, parts, groups=person.astype(str))
+    assert worst(given) < 0.2
+    assert given.sizes["validation"] % 6 == 0, "held out by persons"
+    with pytest.raises(DataError, match="groups: '2' is in the splits 'train' and 'test'"):
+        cclk.leakage(of_person, age, np.roll(parts, 1), groups=person)
+    with pytest.raises(DataError, match=r"groups has the shape \(3,\): pass one for each of 600"):
+        cclk.leakage(of_person, age, groups=person[:3])
+
+
+def worst(measured: Leakage) -> float:
+    assert measured.worst is not None
+    return measured.worst.value
+
+
 @pytest.mark.parametrize(("some", "share"), [(True, 98), (False, 100)])
 def test_categories_that_training_lacks_are_not_an_all_clear(
     features: Floats, some: bool, share: int

@@ -28,6 +28,7 @@ _CONDITION = _columns(
 )
 _FEATURES = _columns("or columns of numbers, by name or by a pattern 'sensor_*'")
 _SPLIT = _column("train, validation or test [default: drawn, 70 : 15 : 15]")
+_SPLIT_BY = _column("names persons or the like; rows of one are all in one split")
 _GRAY = Parameter(negative="", show_default=False, help="read images in gray")
 
 
@@ -42,6 +43,7 @@ class TableOptions:
     condition: Annotated[list[str] | None, _CONDITION] = None
     label: Annotated[str | None, _column("predicted by probes from the features")] = None
     split: Annotated[str | None, _SPLIT] = None
+    split_by: Annotated[str | None, _SPLIT_BY] = None
     row_id: Annotated[str | None, _column("name of each row [default: its number]")] = None
     missing: Annotated[Missing, Parameter(help="rows that lack a value")] = OwnTable.missing
     image_size: Annotated[int, Parameter(help="pixels; images are cropped to a square")] = (

@@ -17,6 +17,7 @@ condition column is inferred, or set as in "site:categorical":
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from cclk._numerals import as_float, disguised
 from cclk.columns import Array, Column, Kind, by_size_then_alphabet, encode, is_binary, kind_of
 from cclk.data.dataset import Dataset, Split
 from cclk.data.folder import data_folder
-from cclk.data.splits import Rows, hold_out, stratified_order
+from cclk.data.splits import Rows, draw_groups, hold_out, stratified_order
 from cclk.data.streamed import StreamedImages
 from cclk.data.table_file import Doubles, Strings, TableFile, shown
 from cclk.errors import DataError, warn
@@ -40,6 +41,8 @@ Missing = Literal["error", "drop", "impute"]
 Mask = npt.NDArray[np.bool_]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _PARTS = ("train", "validation", "test")
+_CANDIDATES = 100
+"""Columns without a use that are searched for ids; a table may have thousands."""
 
 
 def load(
@@ -53,6 +56,7 @@ def load(
     condition: str | Sequence[str] = (),
     label: str | None = None,
     split: str | None = None,
+    split_by: str | None = None,
     row_id: str | None = None,
     missing: Missing = "error",
     size: int = 32,
@@ -72,6 +76,7 @@ def load(
             "site:categorical", "dose:laplacian". Some methods need none.
         label: the column that probes predict; without it, only leakage can be evaluated.
         split: a column of train, validation and test; by default 70, 15 and 15 % are drawn.
+        split_by: a column that names persons or the like, whose rows are all in one split.
         row_id: a column that names each row; by default rows are numbered.
         missing: how to handle missing values: "error" counts them, "drop" drops their rows,
             "impute" fills in the median, a separate category, or no attribute. Missing images and
@@ -105,13 +110,25 @@ def load(
             optional[name] = lacks | optional.get(name, False)
     paths = table.paths(table.one(image, "the image")) if image is not None else None
     labels = _label_cells(table, label) if label is not None else None
-    for column_name, cells in ((image, paths), (label, labels)):
+    groups = None
+    if split_by is not None:
+        split_by = table.one(split_by, "what to split by")
+        groups = table.text(split_by)
+    for column_name, cells in ((image, paths), (label, labels), (split_by, groups)):
         if column_name is not None and cells is not None:
             required[column_name] = np.array([cell is None for cell in cells])
     rows = _complete_rows(table, optional, required, missing)
 
     classes, y = _classes(labels, rows)
-    train, validation, test = _parts(table, split, rows, y, holdout, seed)
+    if groups is not None and split_by is not None:
+        parts = _grouped_parts(table, split, rows, groups[rows], split_by, holdout, seed)
+    else:
+        parts = _parts(table, split, rows, y, holdout, seed)
+        used = {image, label, split, row_id, *inputs}
+        used |= {name for column in columns for name in (column.name, *column.column.value_names)}
+        others = [name for name in table.names if name not in used]
+        _warn_of_ids(table, others, image, columns, rows, parts)
+    train, validation, test = parts
     # Only training rows determine what is filled in.
     filled = [column.filled(rows, train) for column in columns]
     _warn_of_rounding(path, columns, filled)
@@ -453,6 +470,105 @@ def _images(
     return StreamedImages(
         paths, size, mode="L" if gray else "RGB", cache_dir=data_folder(data_dir) / "decoded"
     )
+
+
+_ID = re.compile(
+    r"(^|[\W_])(p?id|uuid|guid|persons?|patients?|subjects?|users?|participants?|customers?"
+    r"|clients?|donors?|animals?|mouse|speakers?|individuals?|household|family|session|video|scan"
+    r"|slide)([\W_]|$)|[a-z]ID$|(person|patient|subject|user|participant|donor)id$",
+)
+
+
+def _warn_of_ids(
+    table: TableFile,
+    others: Sequence[str],
+    image: str | None,
+    columns: Sequence[_ConditionColumn],
+    rows: Rows,
+    parts: tuple[Rows, Rows, Rows],
+) -> None:
+    """Warn of a column that seems to name persons, by its name or since the condition is the same
+    in all rows of a value, if rows of a value are in several splits; or of images that are.
+    """
+    part = np.empty(len(rows), np.int64)
+    for number, members in enumerate(parts):
+        part[members] = number
+    for name in (*others[:_CANDIDATES], *filter(None, [image])):
+        if table.is_list(name):
+            continue
+        named = _ID.search(name) or _ID.search(name.lower()) or name == image
+        cells = table.text(name)[rows]
+        known = np.array([cell is not None for cell in cells])
+        values, codes = np.unique(cells[known].astype(str), return_inverse=True)
+        if len(values) in (1, len(codes)):
+            continue
+        if not named and not _determines(codes, len(values), columns, rows[known]):
+            continue
+        pairs = np.unique(np.stack([codes, part[known]]), axis=1)
+        divided = int((np.bincount(pairs[0]) > 1).sum())
+        if divided:
+            warn(
+                f"{table.path}: {divided:,} of {len(values):,} values of {name} have rows"
+                " in several splits: if features can tell persons or the like apart, scores are too"
+                f" high; split_by={name!r} keeps the rows of each in one split"
+            )
+
+
+def _determines(codes: Rows, count: int, columns: Sequence[_ConditionColumn], rows: Rows) -> bool:
+    """Return whether a condition of many values is the same in all rows of each value."""
+    for column in columns:
+        values = np.nan_to_num(column.values[rows])
+        _, of_row = np.unique(values, axis=0, return_inverse=True)
+        of_row = of_row.reshape(-1)
+        first = np.zeros(count, np.int64)
+        first[codes] = of_row
+        distinct = len(np.unique(of_row))
+        if count >= 10 and 2 * distinct >= count and bool((first[codes] == of_row).all()):
+            return True
+    return False
+
+
+def _grouped_parts(
+    table: TableFile,
+    split: str | None,
+    rows: Rows,
+    groups: Strings,
+    split_by: str,
+    holdout: int | None,
+    seed: int,
+) -> tuple[Rows, Rows, Rows]:
+    """Return which of the rows are for training, validation and test, by groups of rows."""
+    count = round(0.15 * len(rows)) if holdout is None else holdout
+    if count < 1:
+        raise DataError(
+            f"holdout is {holdout}, but split_by needs validation rows, or probes would be tuned on"
+            " rows of the same groups: omit holdout"
+        )
+    try:
+        if split is None:
+            train, test = draw_groups(groups, round(0.15 * len(rows)), seed)
+            kept, held_out = draw_groups(groups[train], count, seed)
+            return train[kept], train[held_out], test
+        train, validation, test = _parts(
+            table, split, rows, np.zeros(len(rows), np.int64), None, seed
+        )
+        seen: dict[str, str] = {}
+        for part, members in zip(_PARTS, (train, validation, test), strict=True):
+            for row in members:
+                if seen.setdefault(groups[row], part) != part:
+                    raise DataError(
+                        f"{table.where(int(rows[row]) + 1, split_by)} is {shown(groups[row])},"
+                        f" which is in {seen[groups[row]]} too: rows of one must be in one split"
+                    )
+        if len(validation):
+            if holdout:
+                raise DataError("there are validation rows already: omit holdout")
+            return train, validation, test
+        kept, held_out = draw_groups(groups[train], count, seed)
+        return train[kept], train[held_out], test
+    except DataError as error:
+        where = "" if str(table.path) in str(error) else f"{table.path}, column {split_by!r}: "
+        raise DataError(f"{where}{error}") from None
 
 
 def _parts(

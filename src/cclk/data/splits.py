@@ -1,6 +1,8 @@
-"""Stratified orders of rows, and rows held out for validation."""
+"""Stratified orders of rows, rows held out for validation, and groups of rows drawn as one."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,3 +47,24 @@ def hold_out(order: Rows, holdout: int) -> tuple[Rows, Rows]:
         )
     kept = len(order) - holdout
     return np.sort(order[:kept]), np.sort(order[kept:])
+
+
+def draw_groups(groups: npt.NDArray[Any], count: int, seed: int) -> tuple[Rows, Rows]:
+    """Draw random groups of nearly `count` rows, and return the rows of the others and of these.
+
+    Args:
+        groups: the group of each row, (n,).
+        count: the number of rows to draw, at least 1.
+        seed: seed of the draw.
+    """
+    _, codes = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(codes)
+    if len(sizes) < 2:
+        raise DataError(f"all {len(groups)} rows are of one group: they cannot be divided")
+    drawn, total = np.zeros(len(sizes), dtype=bool), 0
+    for group in generator(seed, "groups").permutation(len(sizes)):
+        if abs(total + sizes[group] - count) < abs(total - count):
+            drawn[group], total = True, total + sizes[group]
+    if drawn.all() or not drawn.any():  # large groups
+        drawn[sizes.argmin()] ^= True
+    return np.flatnonzero(~drawn[codes]), np.flatnonzero(drawn[codes])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import JsonValue, TypeAdapter
@@ -15,6 +15,7 @@ from pydantic import JsonValue, TypeAdapter
 from cclk._reading import check_json
 from cclk.columns import Column
 from cclk.condition import infer_condition, placed
+from cclk.data.splits import draw_groups
 from cclk.errors import DataError
 from cclk.evaluation import intervals
 from cclk.evaluation.estimate import Estimate, Unit
@@ -167,7 +168,14 @@ class Leakage:
 _FORMAT = TypeAdapter(Leakage)
 
 
-def leakage(features: object, condition: object, split: object = None, seed: int = 0) -> Leakage:
+def leakage(
+    features: object,
+    condition: object,
+    split: object = None,
+    seed: int = 0,
+    *,
+    groups: object = None,
+) -> Leakage:
     """Measure how well a panel of probes predicts the condition from features.
 
         R^2 = 1 - sum (prediction - z)^2 / sum (z - mean of z)^2
@@ -186,8 +194,10 @@ def leakage(features: object, condition: object, split: object = None, seed: int
             data frame or a mapping of columns. Kinds are inferred as described in `cclk.columns`.
         split: "train", "validation" or "test" for each sample; by default, 60, 15 and 25 % of the
             samples at random. Without validation samples, 15 % of the training samples are used.
-            Samples that belong together, such as images of one person, must be in one split.
         seed: Seed of the split, the probes and the bootstrap.
+        groups: The group of each sample, such as the person on an image, if there are several
+            samples of each: all samples of a group are in one split. Otherwise, features by which
+            a person can be recognized would reveal everything that was known of the person.
 
     Shape:
         features: (n, d). condition: (n,) or (n, k).
@@ -202,7 +212,7 @@ def leakage(features: object, condition: object, split: object = None, seed: int
     """
     table = infer_condition(condition)
     samples = Samples(_flat(features), np.zeros(len(table)), table.values)
-    rows = _rows(split, len(samples), seed)
+    rows = _rows(split, len(samples), seed, groups)
     parts = [samples.subset(part) for part in rows]
     for name, part in zip(_SPLITS, parts, strict=True):
         check(part, name)
@@ -345,13 +355,20 @@ def _flat(features: object) -> object:
     return features.reshape(len(features), -1) if len(shape) > 2 else features  # type: ignore[attr-defined,arg-type]
 
 
-def _rows(split: object, count: int, seed: int) -> Sequence[Integers]:
+def _rows(split: object, count: int, seed: int, groups: object = None) -> Sequence[Integers]:
     """Return the row numbers of each split."""
-    if split is None:
+    group = None if groups is None else np.asarray(groups)
+    if group is not None and group.shape != (count,):
+        raise DataError(f"groups has the shape {group.shape}: pass one for each of {count}")
+    if split is None and group is not None:
+        rest, test = draw_groups(group, round((1 - sum(_SHARES)) * count), seed)
+        train, validation = draw_groups(group[rest], round(_SHARES[1] * count), seed)
+        rows: list[Integers] = [rest[train], rest[validation], test]
+    elif split is None:
         order = np.random.default_rng((seed, 5)).permutation(count)
         first = round(_SHARES[0] * count)
         parts = np.split(order, [first, first + round(_SHARES[1] * count)])
-        rows: list[Integers] = [np.sort(part) for part in parts]
+        rows = [np.sort(part) for part in parts]
     else:
         names = np.asarray(split)
         if names.shape != (count,):
@@ -362,7 +379,12 @@ def _rows(split: object, count: int, seed: int) -> Sequence[Integers]:
                 f"split contains {unknown[0]!r}: it must be 'train', 'validation' or 'test'"
             )
         train, validation, test = (np.flatnonzero(names == name) for name in _SPLITS)
-        if not len(validation):
+        if group is not None:
+            _require_undivided(group, names)
+        if not len(validation) and group is not None:
+            kept, held = draw_groups(group[train], round(_SHARES[1] * len(train)), seed)
+            train, validation = train[kept], train[held]
+        elif not len(validation):
             order = np.random.default_rng((seed, 1)).permutation(len(train))
             cut = round(_SHARES[1] * len(train))
             train, validation = train[np.sort(order[cut:])], train[np.sort(order[:cut])]
@@ -374,6 +396,16 @@ def _rows(split: object, count: int, seed: int) -> Sequence[Integers]:
                 " each split"
             )
     return rows
+
+
+def _require_undivided(groups: Any, names: Any) -> None:
+    part: dict[object, str] = {}
+    for group, name in zip(groups.tolist(), names.tolist(), strict=True):
+        if part.setdefault(group, name) != name:
+            raise DataError(
+                f"groups: {str(group)!r} is in the splits {part[group]!r} and {name!r}: samples of"
+                " a group must be in one split"
+            )
 
 
 def _to_json(estimates: Mapping[str, Estimate]) -> dict[str, JsonValue]:

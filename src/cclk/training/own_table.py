@@ -31,6 +31,7 @@ class OwnTable:
             'site:categorical' or 'age:laplacian'.
         label: The column that probes predict.
         split: The column with train, validation or test; by default rows are drawn, 70 : 15 : 15.
+        split_by: The column that names persons or the like, whose rows are all in one split.
         row_id: The column that names each row; by default its number.
         missing: What to do with rows that lack a value.
         image_size: Pixels; images are cropped to a square and resized.
@@ -43,6 +44,7 @@ class OwnTable:
     condition: Sequence[str] | str | None = None
     label: str | None = None
     split: str | None = None
+    split_by: str | None = None
     row_id: str | None = None
     missing: Missing = "error"
     image_size: int = 32
@@ -56,7 +58,7 @@ class OwnTable:
             suit: Whether to add an encoder and augmentations that suit the columns; not if a preset
                 or a file has them already.
         """
-        names = ("image", "features", "condition", "label", "split", "row_id")
+        names = ("image", "features", "condition", "label", "split", "split_by", "row_id")
         columns = {name: value for name in names if (value := getattr(self, name))}
         if self.data is None:
             if columns:
