@@ -15,7 +15,8 @@ from rich.console import Console
 import cclk
 from cclk import kernels, losses, removal
 from cclk.cli.main import COMMANDS, build_app
-from cclk.evaluation import ColumnLeakage, association, card
+from cclk.evaluation import ColumnLeakage, card
+from cclk.training.own_table import SUITED
 from cclk.training.settings import choices, setting_fields
 from cclk.training.trained import TrainedEncoder
 
@@ -48,7 +49,7 @@ def pages() -> dict[str, str]:
                     lambda verb: f"Run.{verb.__name__}",
                 ),
                 *_described((TrainedEncoder, cclk.ConditionalEncoder)),
-                *_described((cclk.leakage, cclk.Leakage, ColumnLeakage, card, association)),
+                *_described((cclk.leakage, cclk.Leakage, ColumnLeakage, card)),
             ],
         ),
         "losses.md": _page(
@@ -96,6 +97,7 @@ def _settings() -> Iterable[str]:
     sections: dict[str, list[str]] = {}
     for name, section, field in setting_fields():
         default = "" if field.default in (None, {}) else f"`{field.default}`"
+        default = SUITED.get(name, default)
         words = ", ".join(f"`{word}`" for word in choices(field))
         description = f"{field.description} ({words})" if words else field.description
         sections.setdefault(section, []).append(

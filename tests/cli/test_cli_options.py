@@ -14,6 +14,7 @@ import pytest
 
 from cclk.cli.main import main
 from cclk.registry import METHODS
+from cclk.training.own_table import SUITED, OwnTable
 from cclk.training.settings import choices, setting_fields
 
 
@@ -52,10 +53,21 @@ def test_the_help_of_train_fits_a_screen(columns: int) -> None:
         "digits-fair",
         "[default: fair-cclk]",
         "[default: 0.003]",
+        "[default: medium for fair methods with --data, else none]",
         "--help-all",
     ):
         assert told in words
     assert "--checkpoint-every" not in words
+
+
+def test_the_help_names_defaults_that_depend_on_the_data() -> None:
+    table = OwnTable("t.csv", image="p", condition="z").settings({}, suit=True)
+    numbers = OwnTable("t.csv", features="x", condition="z").settings({}, suit=True)
+    options = {"dataset", "dataset_options", "encoder_options"}
+    assert set(SUITED) == (table.keys() | numbers.keys()) - options
+    for name, words in SUITED.items():
+        for default in (table, numbers):
+            assert str(default.get(name, "1,175")) in words
 
 
 @pytest.mark.parametrize("command", ["train", "check", "sweep"])

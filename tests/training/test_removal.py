@@ -68,7 +68,7 @@ def test_the_penalty_is_that_of_the_features_of_unaugmented_samples(table: Path)
     expected = cclk.LeakagePenalty()(released(trainer, rows), condition)
     assert added(trainer, plain, 0) == pytest.approx(3 * float(expected), rel=1e-4)
     line = trainer.metrics(1, 0.0)
-    assert line["leakage"] == pytest.approx(float(expected), abs=1e-4)
+    assert line["penalty"] == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_the_strength_rises_over_the_ramp(table: Path) -> None:

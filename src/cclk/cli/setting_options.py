@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter, UnknownOptionError
 from cyclopts.help import DefaultFormatter, HelpPanel
 
 from cclk.suggestions import similar
+from cclk.training.own_table import SUITED
 from cclk.training.settings import RENAMED, choices, setting_fields
 
 MAIN = Group("Most used", sort_key=2)
@@ -96,7 +97,9 @@ def _with_all_settings(cls: type[T]) -> type[T]:
             help=(field.description or "") + (f" [choices: {', '.join(names)}]" if names else ""),
             metavar="|".join(kinds),
             group=[MAIN, groups[section]] if name in COMMON else groups[section],
-            show_default=str(field.default) if field.default not in (None, {}) else False,
+            show_default=SUITED.get(
+                name, str(field.default) if field.default not in (None, {}) else False
+            ),
         )
         fields.append((name, Annotated[str | None, parameter], dataclasses.field(default=None)))
     return dataclasses.make_dataclass(

@@ -13,10 +13,9 @@ from cclk.evaluation.scores import (
 )
 from cclk.evaluation.tradeoff import pareto_optimal
 from cclk.evaluation.two_probes import two_probes
-from cclk.removal.association import Association, association
 
 __all__ = [
-    "Accuracy", "Association", "ColumnLeakage", "Estimate", "Evaluation", "FeatureScores",
-    "Leakage", "Samples", "association", "card", "evaluate", "leakage", "linear_auc",
+    "Accuracy", "ColumnLeakage", "Estimate", "Evaluation", "FeatureScores",
+    "Leakage", "Samples", "card", "evaluate", "leakage", "linear_auc",
     "pareto_optimal", "read_evaluation", "two_probes", "write_evaluation",
 ]  # fmt: skip

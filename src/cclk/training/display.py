@@ -45,7 +45,9 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def begin(self, title: str, start: int, data: str) -> None:
+    def begin(self, title: str, start: int, data: str, removal: str = "") -> None:
+        if removal:
+            self._print(f"{title} {removal}")
         self._print(data)
         self.title, self.began, self.start = title, time.perf_counter(), start
         self.task = self.progress.add_task(title, total=self.total, completed=start, metrics="")
@@ -56,10 +58,8 @@ class Display:
         metrics = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
         if "effective_neighbors" in line:
             metrics += f"  neighbors {line['effective_neighbors']:.1f}"
-        if "leakage" in line:
-            metrics += f"  leakage {line['leakage']:.2f}"
-        if "association" in line:
-            metrics += f"  association {line['association']:.2f}"
+        if "penalty" in line:
+            metrics += f"  penalty {line['penalty']:.2f}"
         self.progress.update(self.task, completed=line["step"], metrics=metrics)
         now = time.perf_counter()
         if not self.console.is_terminal and (

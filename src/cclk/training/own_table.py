@@ -17,6 +17,14 @@ FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2}
 """What suits methods that remove the condition, on any table: see docs/how-to."""
 FAIR_NUMBERS: dict[str, object] = {"steps": 400}
 """The same for columns of numbers: longer training gains nothing, and costs small tables much."""
+SUITED: dict[str, str] = {
+    "remove": "medium for fair methods with --data, else none",
+    "temperature": "0.2 for fair methods with --data, else 0.1",
+    "steps": "1,175; 400 for fair methods with --features",
+    "encoder": "mlp for --features, else lenet5 or resnet18",
+    "augmentation": "vectors for --features, simclr for --image in color, else digits",
+}
+"""Setting -> its default in words, if it depends on the data."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,7 @@ class OwnTable:
         if self.gray and self.image_size == 32:
             return {"encoder": "lenet5", "augmentation": "digits"}
         return {
+            "steps": "1,175; 400 for fair methods with --features",
             "encoder": "resnet18",
             "encoder_options": {
                 "stem": "cifar" if self.image_size < 96 else "imagenet",

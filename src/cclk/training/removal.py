@@ -15,6 +15,27 @@ from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings
 
 
+def describe_removal(settings: Settings, dataset: Dataset) -> str:
+    """Return what a run removes and how, in a few words; "" if it does not remove anything.
+
+    Args:
+        settings: The settings of the run.
+        dataset: The data to train on.
+    """
+    removal, width = settings.removal, settings.model.feature_width
+    names = ", ".join(column.name for column in dataset.columns)
+    fair = settings.method.startswith("fair")
+    if not names or not (fair or removal.leakage_penalty or removal.release_noise):
+        return ""
+    penalty = removal.penalty if removal.penalty != "reader" else "penalty"
+    means = [
+        f"{penalty} {removal.leakage_penalty:g}" if removal.leakage_penalty else "no penalty",
+        f"{width} features" if width else "all features",
+        f"noise {removal.release_noise:g}" if removal.release_noise else "no noise",
+    ]
+    return f"removes {names} (remove {removal.remove}: {', '.join(means)})"
+
+
 class ReleasingNetwork(nn.Module):
     """A network under training, with the features of unaugmented samples beside its projections.
 
@@ -68,8 +89,8 @@ class Removal:
 
     Attributes:
         contrast: Factor of the contrastive loss.
-        leakage: The penalty of the last step, before it is multiplied by its strength: the mean
-            over the columns of the condition. None before the first step and without a penalty.
+        last: The penalty of the last step, before it is multiplied by its strength: the mean over
+            the columns of the condition. None before the first step and without a penalty.
     """
 
     def __init__(
@@ -101,7 +122,7 @@ class Removal:
         self.further = min(removal.penalty_rows, len(dataset.train) - settings.train.batch_size)
         self.condition = dataset.condition(dataset.train)
         self.penalty = penalty
-        self.leakage: Tensor | None = None
+        self.last: Tensor | None = None
 
     @staticmethod
     def wanted(settings: Settings) -> bool:
@@ -143,7 +164,7 @@ class Removal:
         if self.strength:
             joined = distributed.gather(features, counts) if len(counts) > 1 else features
             leakage = self._leakage(joined, rows, further)
-            self.leakage = leakage.detach()
+            self.last = leakage.detach()
             loss = loss + self.strength * min(1.0, (step + 1) / self.ramp) * leakage
         if scores is not None:
             labels = self.train.y[rows[own]].to(scores.device)

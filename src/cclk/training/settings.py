@@ -254,7 +254,9 @@ class TrainSettings(Section):
         None, gt=0, description="passes over the training split, instead of steps"
     )
     steps: int | None = Field(
-        None, ge=1, description="batches to train on; 1,175 if neither steps nor epochs are set"
+        None,
+        ge=1,
+        description="batches to train on",
     )
     sampler: Literal["auto", "uniform", "local", "clusters"] = Field(
         "auto",

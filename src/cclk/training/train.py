@@ -28,6 +28,7 @@ from cclk.training.checkpoints import (
 from cclk.training.display import Display
 from cclk.training.launch import Agreement, joined, launch
 from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
+from cclk.training.removal import describe_removal
 from cclk.training.run_folder import (
     ENCODER,
     SETTINGS,
@@ -187,7 +188,8 @@ class _Loop:
             MetricsWriter(self.folder, start, self.first) as metrics,
         ):
             title = f"{trainer.settings.method} on {trainer.dataset.name}"
-            self.display.begin(title, start, trainer.dataset.description)
+            removal = describe_removal(trainer.settings, trainer.dataset)
+            self.display.begin(title, start, trainer.dataset.description, removal)
             clock = Clock(start)
             for step in range(start, trainer.total):
                 loss = trainer.step(step)

@@ -17,13 +17,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cclk import augment
 from cclk.data.dataset import Dataset
-from cclk.errors import DataError, SettingsError
-from cclk.kernels import Kernel, for_condition
+from cclk.errors import SettingsError
 from cclk.losses import distributed
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import neighbors_of
-from cclk.removal.association import association
 from cclk.training import _process, methods
 from cclk.training.batch_norm import alone, synchronize
 from cclk.training.launch import launch
@@ -107,8 +105,6 @@ class Trainer:
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
         self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
-        self._kernel: Kernel | None = None
-        """Of the condition, to show the association with."""
 
     def _synchronize(self) -> None:
         """Normalize batches over all processes.
@@ -156,7 +152,7 @@ class Trainer:
         """
         self._rows = rows = self.method.sampler.batch(step)
         loaded = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
-        self._samples = x = loaded[: self._counts[self.fabric.global_rank]]
+        x = loaded[: self._counts[self.fabric.global_rank]]
         views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
         more = None
         projections, features, scores, chunks = self._forward(views, x)
@@ -239,7 +235,9 @@ class Trainer:
     def metrics(self, step: int, loss: float) -> dict[str, float]:
         """Metrics after `step` steps, the last of which had this loss.
 
-        `effective_neighbors` is that of the median anchor, over the batch and the queue.
+        `effective_neighbors` is that of the median anchor, over the batch and the queue; `penalty`
+        is what the penalty finds in the batch, before its strength. It is not the leakage, which is
+        measured by probes that are fitted to the trained features.
         """
         line: dict[str, float] = {
             "step": step,
@@ -250,9 +248,8 @@ class Trainer:
         report = getattr(self.method.loss, "report", None)
         if report is not None:
             line["floored"] = float(report.floored)
-        if self.removal is not None and self.removal.leakage is not None:
-            line["leakage"] = round(float(self.removal.leakage), 4)
-        line |= self._association()
+        if self.removal is not None and self.removal.last is not None:
+            line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
             rows, options = self._rows, self.settings.loss
             if self.momentum is not None:
@@ -267,29 +264,6 @@ class Trainer:
             )
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
-
-    @torch.no_grad()
-    def _association(self) -> dict[str, float]:
-        """The association of the last samples' features, without augmentation, with the condition;
-        nothing without a condition, or if no sample has neighbors.
-        """
-        rows = self._rows[self._own]
-        if not self.dataset.columns or len(rows) < 3:
-            return {}
-        condition = self.dataset.condition(self.dataset.train)
-        if self._kernel is None:
-            self._kernel = for_condition(condition).fit(condition, batch_size=len(rows))
-        training = self.network.training
-        encoder = self.network.encoder.eval()
-        try:
-            with self.fabric.autocast():
-                features = encoder.encode(self._samples)
-            measured = association(features.cpu(), condition.rows(rows), self._kernel)
-        except DataError:
-            return {}
-        finally:
-            encoder.train(training)
-        return {"association": round(measured.value, 4)}
 
     def best_threads(self) -> int:
         """The number of threads to train with; processes on one machine keep their share."""
