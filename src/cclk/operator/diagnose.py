@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cclk._eager import eager
+from cclk._notebook import Shown
 from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError
 from cclk.kernels import Kernel
@@ -29,8 +30,8 @@ _UNSEEN_RANGE = 0.1
 _TILE = 256
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Shown):
     """The result of `cclk.diagnose`; `print` shows all of it."""
 
     effective_sample_size: Tensor
