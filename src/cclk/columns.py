@@ -19,6 +19,8 @@ and text is encoded by `hashed`, identically in every batch and process.
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -36,6 +38,22 @@ from cclk.errors import DataError
 Array = npt.NDArray[Any]
 Kind = Literal["continuous", "categorical", "attributes", "embedding"]
 SEPARATOR = ";"
+CIRCULAR = "circular"
+"""Follows the name of a condition whose numbers are positions on a circle: `hour:circular`."""
+_ANGLES = (2 * math.pi, 360.0)
+_PERIODS: dict[str, tuple[float, ...]] = {
+    "hour": (24.0,),
+    "weekday": (7.0,),
+    "dayofweek": (7.0,),
+    "dow": (7.0,),
+    "month": (12.0,),
+    "hue": (1.0, *_ANGLES),
+} | dict.fromkeys(
+    ("angle", "azimuth", "bearing", "direction", "heading", "longitude", "orientation", "phase"),
+    _ANGLES,
+)
+"""Word in the name of a column -> its period in each of its usual units."""
+_USUAL = sorted({period for periods in _PERIODS.values() for period in periods} | {60.0})
 _SETS = 0.05
 MAX_INTEGER = 1 << 53
 LARGE_INTEGERS = (
@@ -54,6 +72,8 @@ class Column:
     """The names of the categories by code; of a wider column, the names of its values."""
     kernel: str = ""
     """The name of the requested kernel; by default the kind determines it."""
+    period: float = 0.0
+    """The period, if the numbers were requested as circular; see `period_of`."""
 
     @property
     def value_names(self) -> tuple[str, ...]:
@@ -115,6 +135,62 @@ def encode(values: Array, kind: Kind, name: str) -> tuple[Array, Column]:
         return table, Column(name, kind, len(terms), tuple(f"{name}={term}" for term in terms))
     table = values.reshape(len(values), -1).astype(np.float64)
     return table, Column(name, kind, table.shape[1])
+
+
+def period_of(name: str, numbers: Array) -> float:
+    """Return the period of numbers that look like positions on a circle by name and range: hours,
+    weekdays, months, angles or hues; 0 if they do not.
+
+    Numbers that leave half of the circle empty do not: they never wrap around.
+
+    Args:
+        name: The name of the column.
+        numbers: The numbers, (n,).
+
+    Example:
+        >>> period_of("hour", np.arange(24)), period_of("age", np.arange(24))
+        (24.0, 0.0)
+    """
+    period = _named_period(name, numbers)
+    if not period:
+        return 0.0
+    positions = np.unique(numbers % period)
+    gaps = np.diff(positions, append=positions[0] + period)
+    return period if gaps.max() < period / 2 else 0.0
+
+
+def requested_period(name: str, numbers: Array, where: str) -> float:
+    """Return the period of numbers that were requested as circular, by name or by range.
+
+    Args:
+        name: The name of the column.
+        numbers: The numbers, (n,).
+        where: The name of the numbers in errors.
+    """
+    if period := _named_period(name, numbers):
+        return period
+    span = float(numbers.max() - numbers.min())
+    integers = bool((numbers == np.round(numbers)).all())
+    usual = next((each for each in _USUAL if each >= (span + 1 if integers else span)), 0.0)
+    if integers:  # all values may occur, or nearly all
+        return usual if 0 < usual <= 1.1 * (span + 1) else span + 1
+    if not usual:
+        raise DataError(
+            f"{where} is requested as circular, but ranges over {span:g}: convert it to degrees"
+        )
+    return usual
+
+
+def _named_period(name: str, numbers: Array) -> float:
+    words = re.findall("[a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    candidates = {word.removesuffix("s") for word in (*words, "".join(words))}
+    low, high = float(numbers.min()), float(numbers.max())
+    periods = (each for word, units in _PERIODS.items() if word in candidates for each in units)
+    for period in periods:
+        room = 1e-6 * period  # float32
+        if low >= -period / 2 - room and high <= period + room and high - low <= period + room:
+            return period
+    return 0.0
 
 
 def as_numbers(values: object, where: str, *, read_text: bool = False, remedy: str = "") -> Array:

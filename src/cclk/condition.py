@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cclk.columns import (
+    CIRCULAR,
     LARGE_INTEGERS,
     MAX_INTEGER,
     Array,
@@ -30,6 +31,7 @@ from cclk.columns import (
     hashed,
     is_declared_category,
     kind_of,
+    requested_period,
 )
 from cclk.errors import DataError
 
@@ -239,7 +241,7 @@ def infer_condition(data: object, *, name: str = "condition") -> Condition:
 
     Categories are codes of their sorted names. The columns of an array are named by their numbers,
     but a float array of several columns is one vector. A name may end in the kind of its column, as
-    in {"site:categorical": site}.
+    in {"site:categorical": site}, or in ":circular".
 
     Args:
         data: A tensor, array, list, data frame or mapping of columns with n rows.
@@ -269,6 +271,8 @@ def infer_condition(data: object, *, name: str = "condition") -> Condition:
 
 def _infer_column(value: Any, name: str, where: str) -> tuple[Array, Column]:
     start, _, end = name.rpartition(":")
+    circular = bool(start) and end == CIRCULAR
+    name = start if circular else name
     requested: Kind | None = None
     if start and end in ("categorical", "continuous"):
         name, requested = start, "categorical" if end == "categorical" else "continuous"
@@ -286,7 +290,12 @@ def _infer_column(value: Any, name: str, where: str) -> tuple[Array, Column]:
         raise DataError(f"{where} has shape {values.shape}: it must be (n,) or (n, k)")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    return encode(values, requested or kind_of(values), name)
+    encoded, column = encode(values, requested or kind_of(values), name)
+    if circular:
+        if values.ndim != 1 or values.dtype == object:
+            raise DataError(f"{where} is requested as circular: it must be single numbers")
+        column = replace(column, period=requested_period(name, values, where))
+    return encoded, column
 
 
 def _named(condition: object, name: str) -> list[tuple[str, Any]]:

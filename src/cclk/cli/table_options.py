@@ -24,7 +24,7 @@ def _columns(help: str) -> Parameter:  # noqa: A002
 
 _CONDITION = _columns(
     "columns to use, ignore or find hard, or a pattern 'has_*'; a kind or a kernel may follow:"
-    " 'site:categorical', 'age:laplacian'"
+    " 'site:categorical', 'hour:circular', 'age:laplacian'"
 )
 _FEATURES = _columns("or columns of numbers, by name or by a pattern 'sensor_*'")
 _SPLIT = _column("train, validation or test [default: drawn, 70 : 15 : 15]")

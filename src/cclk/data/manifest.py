@@ -6,7 +6,8 @@ columns, and optionally a label.
                     a/002.jpg,61,Bonn,0
 
 Image paths are relative to the file; images are read when they are needed. The kind of each
-condition column is inferred, or set as in "site:categorical":
+condition column is inferred, or set as in "site:categorical" ("hour:circular" keeps the kind, and
+evaluation also reads the angle):
 
     continuous      a number, or a date (2024-05-31, as days)                       kernel rbf
     categorical     text, or integers with at most 10 distinct values               kernel delta
@@ -28,7 +29,17 @@ import numpy.typing as npt
 import torch
 
 from cclk._numerals import as_float, disguised
-from cclk.columns import Array, Column, Kind, by_size_then_alphabet, encode, is_binary, kind_of
+from cclk.columns import (
+    CIRCULAR,
+    Array,
+    Column,
+    Kind,
+    by_size_then_alphabet,
+    encode,
+    is_binary,
+    kind_of,
+    requested_period,
+)
 from cclk.data.dataset import Dataset, Split
 from cclk.data.folder import data_folder
 from cclk.data.splits import Rows, draw_groups, hold_out, stratified_order
@@ -242,7 +253,8 @@ class _ConditionColumn:
                 after = f", of which {none:,} rows have none" if none else ""
             case _:
                 what = f"a vector of {column.width} numbers"
-        return f"{self.name} is {what}{kernel}{after}"
+        circular = f" on a circle of {column.period:.4g}" if column.period else ""
+        return f"{self.name} is {what}{circular}{kernel}{after}"
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:
@@ -251,12 +263,15 @@ def _some(names: Sequence[str], most: int = 4) -> str:
 
 def _read_condition(table: TableFile, text: str) -> _ConditionColumn:
     pattern, _, how = text.partition(":") if text not in table.names else (text, "", "")
-    if how and how not in KINDS and not KERNELS.accepts(how):
+    circular = how == CIRCULAR and how not in KERNELS
+    if how and how not in KINDS and not circular and not KERNELS.accepts(how):
         raise DataError(
-            f"condition {text!r}: {how!r} is neither a kind ({', '.join(KINDS)}) nor a kernel"
-            f" ({', '.join(KERNELS)})"
+            f"condition {text!r}: {how!r} is neither a kind ({', '.join((*KINDS, CIRCULAR))}) nor a"
+            f" kernel ({', '.join(KERNELS)})"
         )
     names = table.matching(pattern, "a condition")
+    if circular:
+        return _read_circular(table, pattern, names)
     kernel = how if how not in KINDS else ""
     kind: Kind | None = how if how in KINDS else "categorical" if kernel == "delta" else None
     if len(names) > 1 or table.is_list(names[0]):
@@ -285,6 +300,17 @@ def _read_several(
     name = pattern.rstrip("*_") or pattern
     column = Column(name, kind or kind_of(values), len(names), tuple(names), kernel)
     return _ConditionColumn(column, values)
+
+
+def _read_circular(table: TableFile, pattern: str, names: Sequence[str]) -> _ConditionColumn:
+    """Read numbers on a circle; their kind is inferred, and evaluation also reads their angle."""
+    if len(names) > 1 or table.is_list(names[0]):
+        raise DataError(f"{table.path}: {pattern} is several numbers: circular is for a single one")
+    numbers = table.numbers(names[0])
+    where = f"{table.path}, column {names[0]!r}"
+    period = requested_period(names[0], numbers[~np.isnan(numbers)], where)
+    read = _read_single(table, names[0], None, "")
+    return replace(read, column=replace(read.column, period=period))
 
 
 def _read_single(table: TableFile, name: str, kind: Kind | None, kernel: str) -> _ConditionColumn:

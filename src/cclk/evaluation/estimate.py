@@ -30,6 +30,12 @@ class Estimate:
             case "mse":
                 return three_figures(self.value)
 
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
     @property
     def name(self) -> str:
         """The name of the unit: "accuracy", "R²" or "MSE"."""

@@ -62,6 +62,31 @@ def explained_variance(prediction: Floats, truth: Floats, weight: Floats) -> Sta
     return Statistic(contributions, finish, "r2")
 
 
+def explained_direction(prediction: Floats, truth: Floats) -> Statistic:
+    """R^2 of the linear combination of two columns that is predicted best.
+
+    Of cosine and sine of an angle, it is the same for every origin of the angle, and 1 if one of
+    all cosines is predicted exactly.
+    """
+    first, second = (prediction - truth).T
+    x, y = (truth - truth.mean(axis=0)).T
+
+    def finish(means: Array) -> Array:
+        a, b, c = means[:, :3].T
+        p, q, r = (means[:, 3:6] - means[:, [6, 6, 7]] * means[:, [6, 7, 7]]).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # The smaller eigenvalue of T^-1 E, the covariances of truth and error.
+            scale = p * r - q**2
+            trace = (r * a - 2 * q * b + p * c) / scale
+            determinant = np.maximum(a * c - b**2, 0) / scale
+            both = trace + np.sqrt(np.maximum(trace**2 - 4 * determinant, 0))
+            smaller = np.where(both > 0, 2 * determinant / both, 0.0)
+            return np.where(scale > 0, 1.0 - smaller, np.nan)
+
+    products = (first**2, first * second, second**2, x**2, x * y, y**2, x, y)
+    return Statistic(np.stack(products, axis=1).astype(np.float64), finish, "r2")
+
+
 def bootstrap(
     statistics: Mapping[Key, Statistic], resamples: int, seed: int
 ) -> dict[Key, Estimate]:

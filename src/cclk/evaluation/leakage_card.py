@@ -5,6 +5,7 @@ print(cclk.leakage(features, {"age": age, "site": site}))
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -12,15 +13,21 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import JsonValue, TypeAdapter
 
+from cclk._notebook import Shown
 from cclk._reading import check_json
-from cclk.columns import Column
+from cclk.columns import Column, period_of
 from cclk.condition import infer_condition, placed
 from cclk.data.splits import draw_groups
 from cclk.errors import DataError
 from cclk.evaluation import intervals
 from cclk.evaluation.estimate import Estimate, Unit
 from cclk.evaluation.feature_splits import Integers, Samples, check
-from cclk.evaluation.intervals import Statistic, explained_variance, share_correct
+from cclk.evaluation.intervals import (
+    Statistic,
+    explained_direction,
+    explained_variance,
+    share_correct,
+)
 from cclk.evaluation.panel import Splits, predict_by_panel
 
 SplitName = Literal["train", "validation", "test"]
@@ -29,9 +36,9 @@ _UNSEEN = 0.1
 _SHARES = (0.6, 0.15)  # of the training and the validation split, if no split is passed
 
 
-@dataclass(frozen=True)
-class ColumnLeakage:
-    """How well the probes of a panel predict one column of the condition.
+@dataclass(frozen=True, repr=False)
+class ColumnLeakage(Shown):
+    """How well the probes of a panel predict one column of the condition; `float` is the worst R².
 
     Empty if the column is constant in the training or the test split, or if all test samples have
     categories that the training split lacks.
@@ -49,6 +56,8 @@ class ColumnLeakage:
     """The share of test samples with a category that the training split lacks, which no probe can
     predict: a low R² does not mean that the features are clear of it.
     """
+    reading: str = ""
+    """What the probes predict, if a circular column was read in two ways: the worse one counts."""
 
     def __post_init__(self) -> None:
         # Files do not contain the units.
@@ -87,18 +96,31 @@ class ColumnLeakage:
         unseen = f"cannot tell: {share} have categories that the training split lacks"
         return unseen if self.unseen > _UNSEEN else ""
 
+    def __float__(self) -> float:
+        return _value(self.worst)
+
+    def __str__(self) -> str:
+        if self.worst is None:
+            return "constant"
+        reading = f" of {self.reading}" if self.reading else ""
+        return (
+            f"{self.worst.titled}{reading} ({self.worst.between}), {self.worst_probe}, the worst of"
+            f" {len(self.scores)} probes"
+        )
+
     def to_json(self) -> dict[str, JsonValue]:
         tree: dict[str, JsonValue] = {"by_probe": _to_json(self.by_probe)}
         if self.majority:
             tree |= {"accuracy": _to_json(self.accuracy), "majority": self.majority.to_json()}
         if self.unseen:
             tree["unseen"] = self.unseen
-        return tree
+        return tree | ({"reading": self.reading} if self.reading else {})
 
 
-@dataclass(frozen=True)
-class Leakage:
-    """The result of `cclk.leakage`; `print` shows it as a table, `leakage["age"]` is one column.
+@dataclass(frozen=True, repr=False)
+class Leakage(Shown):
+    """The result of `cclk.leakage`; `print` shows it as a table, `leakage["age"]` is one column,
+    and `float(leakage)` is the worst R² of all of them (NaN if all are constant).
 
     The worst probe is selected by its score on the test split, which is the conservative choice: a
     maximum over probes is slightly too large, by a fraction of the width of its interval. Without
@@ -138,6 +160,9 @@ class Leakage:
     def worst(self) -> Estimate | None:
         """The largest R² over all probes and columns; None if all columns are constant."""
         return max(self.by_probe.values(), key=lambda estimate: estimate.value, default=None)
+
+    def __float__(self) -> float:
+        return _value(self.worst)
 
     def __str__(self) -> str:
         return card({"": self})
@@ -181,9 +206,16 @@ def leakage(
         R^2 = 1 - sum (prediction - z)^2 / sum (z - mean of z)^2
 
     on the test split, for each probe of `cclk.evaluation.panel`, with a 95 % bootstrap interval.
-    The leakage of a column is that of the worst probe. Probes are fitted on the training split;
-    their regularization, size and number of steps are selected on the validation split. The time
-    is about 20 seconds for 8,000 training samples, 128 features and one column of numbers.
+    The leakage of a column is that of the worst probe. Hours, weekdays, months, angles and hues (by
+    name and range, or named as in "phase:circular") are also read on the circle, and the worse of
+    both readings counts:
+
+        R^2 = max over u of 1 - sum (u . (prediction - c))^2 / sum (u . (c - mean of c))^2
+
+    with c the cosine and sine of z, which does not depend on the origin of z. Probes are fitted on
+    the training split; their regularization, size and number of steps are selected on the
+    validation split. The time is about 20 seconds for 8,000 training samples, 128 features and one
+    column of numbers.
 
     To judge a value, compare it with that of the raw inputs and of an untrained encoder, side by
     side: `print(card({"encoder": ..., "untrained": ..., "inputs": ...}))`.
@@ -244,7 +276,7 @@ def measure_leakage(
         column.name: _measure(
             x,
             Splits(*(part.condition[:, position] for part in parts)),
-            column.kind == "categorical",
+            column,
             seed,
             bootstrap,
         )
@@ -286,6 +318,9 @@ def card(leakages: Mapping[str, Leakage]) -> str:
         if any(column.unseen for column in columns):
             shares = (f"  {100 * column.unseen:.0f} % of the test split" for column in columns)
             rows.append(["not in training", *shares])
+        if any(column.reading for column in columns):
+            cells = (f"  {column.reading or '-'}" for column in columns)
+            rows.append(["read as", *cells])
         if len(rows) == 1:
             rows.append(["constant", *("  -" for _ in columns)])
         blocks.append(aligned(rows))
@@ -309,11 +344,58 @@ def _cell(column: ColumnLeakage, probe: str) -> str:
     return f"{mark} {estimate} [{estimate.interval(', ')}]"
 
 
-def _measure(
-    x: Splits, values: Splits, categorical: bool, seed: int, bootstrap: int
-) -> ColumnLeakage:
+def _measure(x: Splits, values: Splits, column: Column, seed: int, bootstrap: int) -> ColumnLeakage:
+    """Measure the leakage of a column; of numbers on a circle, the worse of two readings."""
     if any(bool((each == each[:1]).all()) for each in (values.train, values.test)):
         return ColumnLeakage()
+    categorical = column.kind == "categorical"
+    measured = _measure_values(x, values, categorical, seed, bootstrap)
+    positions = _positions(values, column)
+    if positions is None or not measured.by_probe:
+        return measured
+    period = column.period or period_of(column.name, positions.train[:, 0])
+    if not period:
+        return measured
+    angles = _measure_angles(x, positions, period, seed, bootstrap)
+    readings = {
+        "categories" if categorical else "number": measured.by_probe,
+        f"cosine and sine, period {period:.4g}": angles,
+    }
+    reading = max(readings, key=lambda name: max(map(float, readings[name].values())))
+    return replace(measured, by_probe=readings[reading], reading=reading)
+
+
+def _positions(values: Splits, column: Column) -> Splits | None:
+    """Return the numbers of a column, (n, 1); None if it holds anything else."""
+    if column.width > 1 or column.kind not in ("continuous", "categorical"):
+        return None
+    if column.kind == "continuous":
+        return values
+    try:
+        numbers = np.array([[float(name)] for name in column.categories])
+    except ValueError:
+        return None
+    return Splits(*(numbers[each[:, 0].astype(int)] for each in values)) if len(numbers) else None
+
+
+def _measure_angles(
+    x: Splits, positions: Splits, period: float, seed: int, bootstrap: int
+) -> dict[str, Estimate]:
+    """Return the R² of each probe for the best predicted cosine of the angle."""
+    # Measured from the first sample, so that no probe depends on the origin.
+    turns = Splits(*((each - positions.train[:1]) * (2 * np.pi / period) for each in positions))
+    circle = Splits(*(np.concatenate([np.cos(each), np.sin(each)], axis=1) for each in turns))
+    target = Splits(*((each - circle.train.mean(axis=0)) * np.sqrt(2) for each in circle))
+    predictions = predict_by_panel(x, target, seed)
+    statistics = {
+        probe: explained_direction(each, target.test) for probe, each in predictions.items()
+    }
+    return intervals.bootstrap(statistics, bootstrap, seed)
+
+
+def _measure_values(
+    x: Splits, values: Splits, categorical: bool, seed: int, bootstrap: int
+) -> ColumnLeakage:
     if categorical:
         codes = np.unique(values.train)
         target = Splits(*((each == codes).astype(np.float64) for each in values))
@@ -406,6 +488,10 @@ def _require_undivided(groups: Any, names: Any) -> None:
                 f"groups: {str(group)!r} is in the splits {part[group]!r} and {name!r}: samples of"
                 " a group must be in one split"
             )
+
+
+def _value(worst: Estimate | None) -> float:
+    return math.nan if worst is None else worst.value
 
 
 def _to_json(estimates: Mapping[str, Estimate]) -> dict[str, JsonValue]:
