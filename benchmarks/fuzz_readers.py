@@ -371,7 +371,7 @@ def _evaluation(folder: Path) -> Case:
         {"encoder": each, "projection": each, "version": "0.1"}
         for each in (single, several, measured)
     ]
-    trees[-1]["baselines"] = {"untrained": panel, "inputs": panel}
+    trees[-1]["baselines"] = {"untrained": measured, "inputs": measured}
     seeds = [json.dumps(tree).encode() for tree in trees]
     path = folder / "evaluation.json"
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import shutil
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,13 @@ from cclk.cli.main import main
 from cclk.cli.setting_options import COMMON
 from cclk.cli.table_options import TableOptions
 from cclk.errors import RunError, SettingsError
+from cclk.evaluation import (
+    ColumnLeakage,
+    Estimate,
+    Evaluation,
+    FeatureScores,
+    write_evaluation,
+)
 from cclk.features import extract
 from cclk.training.check import Finding
 from cclk.training.own_table import OwnTable
@@ -149,10 +157,15 @@ def test_leakage_of_each_column_on_the_splits_of_the_run(run: cclk.Run, tmp_path
     inputs = torch.cat([torch.as_tensor(split.x[:]) for split in splits])
     ages = torch.cat([split.condition[:, :1] for split in splits])
     expected = cclk.leakage(inputs, {"age": ages}, names, run.settings.seed)["age"]
-    assert evaluation.baselines["inputs"]["age"] == expected
-    untrained = evaluation.baselines["untrained"]["age"].worst
+    assert evaluation.baselines["inputs"].leakage["age"] == expected
+    untrained = evaluation.baselines["untrained"].leakage["age"].worst
     assert untrained is not None
     assert untrained != evaluation.leakage["age"].worst
+    kept = copy.evaluate(bootstrap=5, quiet=True, baselines=False).baselines
+    assert kept == evaluation.baselines, "measured before"
+    assert copy.evaluation is not None
+    assert copy.evaluation.baselines == kept
+    (copy.folder / "evaluation.json").write_text("{")
     assert copy.evaluate(bootstrap=5, quiet=True, baselines=False).baselines == {}
     assert list(measured) == ["age", "site"]
     assert measured.sizes["test"] == len(run.dataset.test)
@@ -176,6 +189,30 @@ def test_a_run_and_its_verbs(run: cclk.Run, table: Path, tmp_path: Path) -> None
     assert f">{run.name} <small>" in page.read_text()
     assert run.resume(quiet=True).metrics() == run.metrics()
     assert json.loads((run.folder / "settings.json").read_text())["command"] == ""
+
+
+def test_results_show_themselves(run: cclk.Run, tmp_path: Path) -> None:
+    """At a prompt and in a notebook, where the last expression of a cell is shown."""
+    copy = cclk.Run(shutil.copytree(run.folder, tmp_path / "a<b"))
+    (copy.folder / "evaluation.json").unlink(missing_ok=True)
+    assert repr(copy) == f"{copy.folder}: fair-cclk on people.csv\nnot evaluated"
+    estimate = Estimate(0.25, 0.2, 0.3, "r2")
+    measured = cclk.Leakage({"age": ColumnLeakage({"linear": estimate})})
+    evaluation = Evaluation(FeatureScores(leakage=measured))
+    write_evaluation(copy.folder, evaluation)
+    assert repr(copy).endswith(str(evaluation))
+    (copy.folder / "evaluation.json").write_text("{")
+    assert "is not a valid evaluation" in repr(copy)
+    (copy.folder / "encoder.safetensors").unlink()
+    (copy.folder / "evaluation.json").unlink()
+    assert repr(copy).endswith("not finished")
+    diagnosis = cclk.diagnose(cclk.kernels.RBF(length_scale=0.1), torch.rand(20))
+    for result in (copy, evaluation, measured, measured["age"], diagnosis):
+        assert repr(result) == str(result)
+        assert result._repr_html_() == f"<pre>{escape(str(result))}</pre>"
+    assert "a&lt;b" in copy._repr_html_()
+    assert str(measured["age"]) == "R² 0.25 (0.20 to 0.30), linear, the worst of 1 probes"
+    assert str(ColumnLeakage()) == "constant"
 
 
 def test_check_returns_findings(table: Path) -> None:

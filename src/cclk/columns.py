@@ -138,10 +138,10 @@ def encode(values: Array, kind: Kind, name: str) -> tuple[Array, Column]:
 
 
 def period_of(name: str, numbers: Array) -> float:
-    """Return the period of numbers that look like positions on a circle by name and range: hours,
-    weekdays, months, angles or hues; 0 if they do not.
+    """Return the period of numbers that are positions on a circle, by name and range: hours,
+    weekdays, months, angles or hues; 0 if they are not.
 
-    Numbers that leave half of the circle empty do not: they never wrap around.
+    Numbers that leave half of the circle empty are not: they never wrap around.
 
     Args:
         name: The name of the column.
@@ -182,13 +182,13 @@ def requested_period(name: str, numbers: Array, where: str) -> float:
 
 
 def _named_period(name: str, numbers: Array) -> float:
-    words = re.findall("[a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
-    candidates = {word.removesuffix("s") for word in (*words, "".join(words))}
+    parts = re.findall("[a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    candidates = {word.removesuffix("s") for word in (*parts, "".join(parts))}
     low, high = float(numbers.min()), float(numbers.max())
     periods = (each for word, units in _PERIODS.items() if word in candidates for each in units)
     for period in periods:
-        room = 1e-6 * period  # float32
-        if low >= -period / 2 - room and high <= period + room and high - low <= period + room:
+        slack = 1e-6 * period  # float32
+        if low >= -period / 2 - slack and high <= period + slack and high - low <= period + slack:
             return period
     return 0.0
 

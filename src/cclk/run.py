@@ -19,6 +19,7 @@ import torch
 from rich.progress import track
 
 from cclk._files import make_parent
+from cclk._notebook import Shown
 from cclk._terminal import Console
 from cclk.condition import Condition
 from cclk.errors import RunError
@@ -33,7 +34,7 @@ from cclk.training.check import Finding
 from cclk.training.embeddings import write_embeddings
 from cclk.training.export import Erase, Format, export
 from cclk.training.own_table import Missing, OwnTable
-from cclk.training.run_folder import RunFolder
+from cclk.training.run_folder import ENCODER, RunFolder
 from cclk.training.samples import read_samples
 from cclk.training.settings import Settings, load
 from cclk.training.trained import TrainedEncoder
@@ -41,7 +42,7 @@ from cclk.training.trained import TrainedEncoder
 PathLike = str | os.PathLike[str]
 
 
-class Run(RunFolder):
+class Run(Shown, RunFolder):
     """A run and what can be done with it.
 
     Args:
@@ -62,6 +63,15 @@ class Run(RunFolder):
     def encoder(self) -> TrainedEncoder:
         """The trained encoder, in evaluation mode; see `cclk.load`."""
         return TrainedEncoder(self)
+
+    def __str__(self) -> str:
+        state: object = "not evaluated" if (self.folder / ENCODER).exists() else "not finished"
+        try:
+            state = read_evaluation(self.folder) or state
+        except RunError as error:
+            state = error
+        method, data = self.settings.method, Path(self.settings.data.dataset).name
+        return f"{self.folder}: {method} on {data}\n{state}"
 
     @property
     def evaluation(self) -> Evaluation | None:
@@ -87,8 +97,9 @@ class Run(RunFolder):
         Args:
             bootstrap: Resamples of the test split for the intervals.
             quiet: Whether to show no progress.
-            baselines: Whether to measure the leakage from the untrained encoder and from the inputs
-                too, which tells whether training removed the condition.
+            baselines: Whether to evaluate the untrained encoder and the inputs too, which tells
+                whether training removed the condition and what that cost in accuracy. If not, those
+                of an earlier evaluation are kept.
         """
         if bootstrap < 1:
             raise RunError(f"bootstrap is {bootstrap}: it must be at least 1")

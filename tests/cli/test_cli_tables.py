@@ -72,6 +72,12 @@ def test_images_with_three_conditions(
     )
     assert code == 0
     told = capsys.readouterr().err
+    assert told.startswith(
+        "fair-cclk on people removes age, site, traits (remove medium: penalty 5, 16 features, no"
+        " noise)\n"
+    )
+    assert "  penalty 0." in told
+    assert "leakage" not in told, "the penalty of a batch is another measure"
     assert "age is a number" in told
     assert "site is one of 2 categories (A, B); traits is a set of 2 attributes (x, y)" in told
     assert run("evaluate", out, "--bootstrap", 5) == 0
@@ -81,8 +87,12 @@ def test_images_with_three_conditions(
     assert "accuracy" not in columns["age"]
     assert "linear" in columns["site"]["accuracy"]
     assert set(tree["baselines"]) == {"untrained", "inputs"}
+    assert set(tree["baselines"]["inputs"]) == {"accuracy", "panel", "how"}
+    told = capsys.readouterr().out
     sentence = r"\nage: the worst of \d probes reads R² \S+ \(untrained \S+, inputs \S+\): \w"
-    assert re.search(sentence, capsys.readouterr().out)
+    assert re.search(sentence, told)
+    cost = r"\na linear probe predicts the kind with \S+ % \(untrained \S+ %, inputs \S+ %\): \w"
+    assert re.search(cost, told)
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
 
 

@@ -78,13 +78,12 @@ def test_categories_that_training_lacks_are_not_an_all_clear(
     assert f"not in training {share} % of the test split" in " ".join(str(found).split())
     assert Leakage.from_json(found.to_json()) == found
     verdict = f"cannot tell: {share} % of the test samples have categories that the training"
-    baselines = {"untrained": found, "inputs": found}
-    evaluation = Evaluation(FeatureScores(leakage=found), baselines=baselines)
+    scores = FeatureScores(leakage=found)
+    evaluation = Evaluation(scores, baselines={"untrained": scores, "inputs": scores})
     assert evaluation.verdict("condition").startswith(verdict)
     assert verdict in evaluation.sentences()[0]
-    assert _prediction({name: each["condition"] for name, each in baselines.items()}).startswith(
-        verdict
-    )
+    inputs = {"untrained": found["condition"], "inputs": found["condition"]}
+    assert _prediction(inputs).startswith(verdict)
 
 
 def test_worst_probe_reads_a_product_that_ridge_cannot(measured: Leakage) -> None:

@@ -5,6 +5,7 @@ had.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,10 @@ def test_old_files_of_every_kind_are_read_and_stay_the_same(kind: str) -> None:
 def test_what_is_written_has_these_keys() -> None:
     leakage = Leakage({"site": panel(0.1, 0.3)}, {"train": 6, "validation": 2, "test": 3}, 7)
     found = Evaluation(
-        FeatureScores(scores(0.9).accuracy, leakage, HOW), None, "0.2", {"untrained": leakage}
+        FeatureScores(scores(0.9).accuracy, leakage, HOW),
+        None,
+        "0.2",
+        {"untrained": FeatureScores(leakage=leakage)},
     )
     tree = found.to_json()
     assert set(tree) == {"encoder", "baselines", "version"}
@@ -169,7 +173,8 @@ def test_printed_it_is_a_table() -> None:
 @pytest.mark.parametrize(
     ("before", "inputs", "after", "verdict"),
     [
-        (0.8, 0.7, 0.02, "removed"),
+        (0.8, 0.7, 0.049, "removed"),
+        (0.3, 0.2, 0.04, "removed"),
         (0.8, 0.7, -0.3, "removed"),
         (0.8, 0.7, 0.08, "removed"),
         (0.8, 0.7, 0.21, "mostly removed"),
@@ -177,7 +182,9 @@ def test_printed_it_is_a_table() -> None:
         (0.8, 0.7, 0.6, "not removed"),
         (0.01, 0.49, 0.14, "mostly removed"),
         (0.02, 0.01, 0.1, "encoded by training"),
-        (0.01, 0.02, 0.01, "not in the untrained features either"),
+        (0.04, 0.02, 0.01, "nothing to remove"),
+        (0.02, 0.03, 0.04, "nothing to remove"),
+        (0.06, 0.02, 0.05, "not removed"),
     ],
 )
 def test_a_sentence_tells_whether_training_removed_a_column(
@@ -186,19 +193,73 @@ def test_a_sentence_tells_whether_training_removed_a_column(
     found = Evaluation(
         scores(0.9, angle=number(-0.5, after), year=ColumnLeakage()),
         baselines={
-            "untrained": Leakage({"angle": number(0, before)}),
-            "inputs": Leakage({"angle": number(inputs, -1)}),
+            "untrained": scores(0.8, angle=number(0, before)),
+            "inputs": scores(0.95, angle=number(inputs, -1)),
         },
     )
     (sentence,) = found.sentences()
     assert sentence == (
         f"angle: the worst of 2 probes reads R² {after:.2f} (untrained {before:.2f}, inputs"
         f" {inputs:.2f}):"
-        f" {verdict}"
+        f" {verdict}; a linear probe predicts the label with 90.0 % (untrained 80.0 %, inputs"
+        " 95.0 %): 5.0 points lost"
     )
     remains = verdict in ("partly removed", "not removed", "encoded by training")
     assert found.remaining == ["angle"] * remains
     assert str(found).endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "width", "verdict"),
+    [
+        (0.03, 0.02, 0.2, "too few rows to tell"),  # 45 rows
+        (0.02, 0.1, 0.2, "too few rows to tell"),
+        (0.02, 0.1, 0.07, "too few rows to tell"),
+        (0.6, 0.05, 0.3, "too few rows to tell"),
+        (0.9, 0.05, 0.3, "removed"),
+        (0.6, 0.5, 0.3, "not removed"),
+    ],
+)
+def test_a_verdict_is_not_below_the_noise(
+    before: float, after: float, width: float, verdict: str
+) -> None:
+    baselines = {"inputs": scores(0.9, age=number(0, before, width))}
+    assert Evaluation(scores(0.9, age=number(0, after, width)), None, "", baselines).verdict(
+        "age"
+    ) == (verdict)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "width", "cost"),
+    [
+        (0.757, 0.01, "10.0 points lost"),
+        (0.658, 0.001, "nothing lost"),
+        (0.64, 0.02, "no clear loss or gain"),
+        (0.5, 0.01, "15.7 points gained"),
+    ],
+)
+def test_what_removal_cost(accuracy: float, width: float, cost: str) -> None:
+    two = {"age": number(0.1, 0.2), "site": number(0.1, 0.2)}
+    baselines = {"untrained": scores(0.4), "inputs": scores(accuracy, width=width)}
+    found = Evaluation(scores(0.657, width=width, **two), baselines=baselines)
+    assert found.sentences("income") == [
+        "age: the worst of 2 probes reads R² 0.20",
+        "site: the worst of 2 probes reads R² 0.20",
+        "a linear probe predicts the income with 65.7 % (untrained 40.0 %, inputs"
+        f" {100 * accuracy:.1f} %): {cost}",
+    ]
+    alone = Evaluation(scores(0.657, width=width), baselines=baselines)
+    assert alone.sentences("income") == found.sentences("income")[2:]
+    assert Evaluation(scores(0.657, **two)).sentences() == found.sentences()[:2]
+
+
+def test_scores_are_floats() -> None:
+    found = scores(0.9, age=number(0.1, 0.25), year=ColumnLeakage()).leakage
+    assert found.worst is not None
+    assert float(found) == float(found["age"]) == float(found.worst) == 0.25
+    assert f"{found.worst:.3f} {found.worst}" == "0.250 0.25"
+    assert math.isnan(float(found["year"]))
+    assert math.isnan(float(Leakage()))
 
 
 def test_estimates_in_words() -> None:

@@ -15,7 +15,7 @@ import pytest
 from evaluation.made_up_scores import panel
 from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
-from cclk.evaluation import Evaluation, Leakage
+from cclk.evaluation import Evaluation, FeatureScores, Leakage
 from cclk.report import RunView, embed2d, kernel_figure, plots, write_report
 from cclk.training.settings import load
 
@@ -382,7 +382,7 @@ def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
 def test_every_probe_is_shown_and_the_worst_in_bold_next_to_the_baselines(tmp_path: Path) -> None:
     leakages = [Leakage({"site": panel(*values)}) for values in ((0.1, 0.3), (0.2, 0.45))]
     part = dataclasses.replace(several_columns(), leakage=leakages[0])
-    found = Evaluation(part, baselines={"untrained": leakages[1]})
+    found = Evaluation(part, baselines={"untrained": FeatureScores(leakage=leakages[1])})
     words, _, _ = read(write_report([RunView("a", evaluation=found)], tmp_path / "r.html"))
     page = (tmp_path / "r.html").read_text()
     cells = re.findall(r"<th scope=\"row\">site, (\w+)</th><td>(.*?) <small>.*?<td>(.*?) <", page)
@@ -390,8 +390,10 @@ def test_every_probe_is_shown_and_the_worst_in_bold_next_to_the_baselines(tmp_pa
         ("linear", "0.10", "0.20"),
         ("squares", "<strong>0.30</strong>", "<strong>0.45</strong>"),
     ]
-    for text in ("untrained 0.45", "accuracy 80.0 %", "predicting the most common 50.0 %"):
+    for text in ("accuracy 80.0 %", "predicting the most common 50.0 %"):
         assert words.count(text) == 1, text
+    assert ">untrained 0.45</small>" in page
+    assert "a, site: the worst of 2 probes reads R² 0.30 (untrained 0.45): partly removed." in words
 
 
 def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:

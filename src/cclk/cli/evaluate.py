@@ -30,7 +30,7 @@ def evaluate(
     ] = 1000,
     baselines: Annotated[
         bool,
-        Parameter(help="also measure the leakage from the untrained encoder and the inputs"),
+        Parameter(help="also evaluate the untrained encoder and the inputs, to compare with"),
     ] = True,
     trust_code: Annotated[bool, TRUST_CODE] = False,
     quiet: Annotated[bool, QUIET] = False,
@@ -38,8 +38,8 @@ def evaluate(
     """Evaluate runs on the test split: accuracy of the label, leakage of the condition.
 
     Accuracy is that of a linear probe and of kNN; leakage is the R² of a linear probe and of the
-    worst of a panel of probes. Writes RUN/evaluation.json, prints a table, and tells whether
-    training removed the condition.
+    worst of a panel of probes. Writes RUN/evaluation.json, prints a table, and reports whether
+    training removed the condition and what that cost in accuracy.
     """
     from cclk.evaluation.run_evaluation import label_and_condition
     from cclk.evaluation.table import evaluation_table
@@ -63,7 +63,7 @@ def evaluate(
         lines = [
             f"{name}, {sentence}" if len(named) > 1 else sentence
             for name, evaluation in evaluations.items()
-            for sentence in evaluation.sentences()
+            for sentence in evaluation.sentences(label_and_condition(named[name])[0])
         ]
         lines += dict.fromkeys(
             _MORE[named[name].settings.removal.remove]

@@ -1,4 +1,4 @@
-"""Baselines of the leakage: the encoder before its training, and its inputs."""
+"""Baselines of an evaluation: the encoder before its training, and its inputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkWarning
-from cclk.evaluation.evaluate import prepare
+from cclk.evaluation.change import SMALLEST
+from cclk.evaluation.evaluate import evaluate, prepare
 from cclk.evaluation.feature_splits import Samples
 from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, measure_leakage
 from cclk.evaluation.panel import LARGEST_TRAINING_SET
+from cclk.evaluation.scores import Accuracy, FeatureScores
 from cclk.training.check import Finding
 from cclk.training.network import embed, network_for
 from cclk.training.run_folder import load_dataset
@@ -29,29 +31,41 @@ _SAMPLE = 2000
 """Training samples that a prediction before training uses."""
 _FEW = 50
 """Samples of a split below which nothing is predicted."""
-_READABLE = 0.05
+_NUMBERS = 20_000_000
+"""Numbers of a training split that the label is predicted from."""
 
 
 def baselines_of(
-    settings: Settings, dataset: Dataset, *, bootstrap: int, rows: int = LARGEST_TRAINING_SET
-) -> dict[str, Leakage]:
-    """Measure the leakage from the network before its training, and from its inputs.
+    settings: Settings, dataset: Dataset, *, bootstrap: int
+) -> dict[str, FeatureScores]:
+    """Measure accuracy and leakage from the network before its training, and from its inputs.
 
     Args:
         settings: The settings of the run, which determine the network.
         dataset: The data.
         bootstrap: Resamples of the test split.
-        rows: The largest number of samples of each split; inputs may be wide.
     """
+    scores = {}
+    for name, features in _representations(settings, dataset).items():
+        parts = _samples(features, settings, dataset, LARGEST_TRAINING_SET)
+        leakage = _leakage(parts, settings, dataset, bootstrap) if dataset.columns else Leakage()
+        accuracy = Accuracy()
+        if len(dataset.classes) > 1:
+            train, validation, test = parts
+            # Inputs may be wide, for which logistic regression takes minutes.
+            rows = max(_SAMPLE, _NUMBERS // train.features.shape[1])
+            order = np.random.default_rng((settings.seed, 4)).permutation(len(train))[:rows]
+            labeled = evaluate(
+                train.subset(np.sort(order)), validation, test, (), settings.seed, bootstrap
+            )
+            accuracy = labeled.accuracy
+        scores[name] = FeatureScores(accuracy, leakage)
+    return scores
+
+
+def _representations(settings: Settings, dataset: Dataset) -> dict[str, Features]:
     network = network_for(settings, dataset).eval()
-    representations: dict[str, Features] = {
-        "untrained": lambda split: embed(network, split)[0],
-        "inputs": _inputs,
-    }
-    return {
-        name: _measured(features, settings, dataset, bootstrap, rows)
-        for name, features in representations.items()
-    }
+    return {"untrained": lambda split: embed(network, split)[0], "inputs": _inputs}
 
 
 def predict_removal(settings: Settings) -> Iterator[Finding]:
@@ -68,12 +82,14 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
         dataset = load_dataset(settings)
     if min(len(dataset.train), len(dataset.test)) < _FEW or not dataset.columns:
         return
-    measured = baselines_of(settings, dataset, bootstrap=1, rows=_SAMPLE)
+    representations = _representations(settings, dataset)
     if len(dataset.classes) > 1:
         indicators = torch.eye(len(dataset.classes))
-        measured["label"] = _measured(
-            lambda split: indicators[split.y], settings, dataset, 1, _SAMPLE
-        )
+        representations["label"] = lambda split: indicators[split.y]
+    measured = {
+        name: _leakage(_samples(each, settings, dataset, _SAMPLE), settings, dataset, 1)
+        for name, each in representations.items()
+    }
     for name in measured["inputs"]:
         of_column = {title: each[name] for title, each in measured.items()}
         if of_column["inputs"].doubt or all(each.worst for each in of_column.values()):
@@ -84,11 +100,12 @@ def _prediction(leakage: Mapping[str, ColumnLeakage]) -> str:
     if doubt := leakage["inputs"].doubt:
         return f"{doubt}, so what can be removed is not known before training"
     worst = {name: each.worst.value for name, each in leakage.items() if each.worst}
-    text = f"probes read R^2 {worst['inputs']:.2f} from the inputs"
-    if worst["inputs"] <= _READABLE:
-        return f"{text}: there is hardly anything to remove"
+    reading = f" (read as {leakage['inputs'].reading})" if leakage["inputs"].reading else ""
+    text = f"probes read R^2 {worst['inputs']:.2f} from the inputs{reading}"
+    if worst["inputs"] <= SMALLEST["r2"]:
+        return f"{text}: there is nothing to remove"
     text += f" and {worst['untrained']:.2f} from the untrained encoder"
-    if worst.get("label", 0.0) > _READABLE:
+    if worst.get("label", 0.0) > SMALLEST["r2"]:
         text += (
             f"; the label alone reveals {worst['label']:.2f}: with less than that, features cannot"
             " determine the label"
@@ -96,20 +113,22 @@ def _prediction(leakage: Mapping[str, ColumnLeakage]) -> str:
     return text
 
 
-def _measured(
-    features: Features, settings: Settings, dataset: Dataset, bootstrap: int, rows: int
-) -> Leakage:
+def _samples(
+    features: Features, settings: Settings, dataset: Dataset, rows: int
+) -> tuple[Samples, Samples, Samples]:
+    """Return the features of at most `rows` samples of each split."""
     parts = (
         _at_most(rows, split, settings.seed)
         for split in (dataset.train, dataset.validation, dataset.test)
     )
     fitted, tuned, test = (Samples(features(part), part.y, part.condition) for part in parts)
-    return measure_leakage(
-        *prepare(fitted, tuned, test, settings.seed),
-        columns=dataset.columns,
-        seed=settings.seed,
-        bootstrap=bootstrap,
-    )
+    return prepare(fitted, tuned, test, settings.seed)
+
+
+def _leakage(
+    parts: tuple[Samples, Samples, Samples], settings: Settings, dataset: Dataset, bootstrap: int
+) -> Leakage:
+    return measure_leakage(*parts, columns=dataset.columns, seed=settings.seed, bootstrap=bootstrap)
 
 
 def _at_most(rows: int, split: Split, seed: int) -> Split:

@@ -101,7 +101,7 @@ class ColumnLeakage(Shown):
 
     def __str__(self) -> str:
         if self.worst is None:
-            return "constant"
+            return self.doubt or "constant"
         reading = f" of {self.reading}" if self.reading else ""
         return (
             f"{self.worst.titled}{reading} ({self.worst.between}), {self.worst_probe}, the worst of"

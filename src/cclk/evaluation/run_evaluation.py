@@ -1,8 +1,9 @@
-"""The evaluation of a run on the test split: encoder, projection, and baselines of the leakage."""
+"""The evaluation of a run on the test split: encoder, projection, and baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -14,9 +15,9 @@ from cclk.evaluation import (
     Accuracy,
     Evaluation,
     FeatureScores,
-    Leakage,
     Samples,
     evaluate,
+    read_evaluation,
     write_evaluation,
 )
 from cclk.evaluation.baselines import baselines_of
@@ -50,7 +51,8 @@ def evaluate_run(
         run: A finished run.
         bootstrap: Resamples of the test split for the intervals.
         quiet: Whether to show no progress.
-        baselines: Whether to measure the leakage from the untrained encoder and the inputs too.
+        baselines: Whether to evaluate the untrained encoder and the inputs too; if not, those of an
+            earlier evaluation are kept.
     """
     dataset = run.dataset
     labeled = len(dataset.classes) > 1
@@ -75,8 +77,12 @@ def evaluate_run(
             score = evaluate(train, validation, test, dataset.columns, run.settings.seed, bootstrap)
             # Without labels there is one class, which is always predicted.
             scores.append(score if labeled else replace(score, accuracy=Accuracy()))
-    measured: Mapping[str, Leakage] = {}
-    if baselines and dataset.columns:
+    measured: Mapping[str, FeatureScores] = {}
+    if not baselines:
+        with suppress(RunError):  # a damaged evaluation is replaced
+            earlier = read_evaluation(run.folder)
+            measured = earlier.baselines if earlier else {}
+    else:
         with console.status(f"probing the untrained encoder and the inputs of {run.name}"):
             measured = baselines_of(run.settings, dataset, bootstrap=bootstrap)
     evaluation = Evaluation(scores[0], scores[1], cclk.__version__, measured)

@@ -12,15 +12,15 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter
 
 from cclk._files import replace_text
+from cclk._notebook import Shown
 from cclk._reading import check_json, read_json, reason
 from cclk.errors import RunError
+from cclk.evaluation.change import SMALLEST, Change
 from cclk.evaluation.estimate import Estimate, Unit
 from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, aligned
 
 FILE = "evaluation.json"
 Detail = str | int | float | list[float]
-_UNREADABLE = 0.02
-"""R² up to which a column counts as removed: the worst of several probes is above 0 by chance."""
 _REMAINS = {0.1: "removed", 1 / 3: "mostly removed", 2 / 3: "partly removed"}
 """The largest ratio of the R² of the encoder to that of the baseline -> verdict."""
 
@@ -55,16 +55,16 @@ class FeatureScores:
         return tree
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
     """The scores of a run; printed as a small table and a sentence on each column."""
 
     encoder: FeatureScores
     projection: FeatureScores | None = None
     version: str = ""
     """Of cclk."""
-    baselines: Mapping[str, Leakage] = field(default_factory=dict)
-    """The leakage from the features of the "untrained" encoder and from the "inputs"."""
+    baselines: Mapping[str, FeatureScores] = field(default_factory=dict)
+    """The scores of the features of the "untrained" encoder and of the "inputs"."""
 
     @property
     def features(self) -> dict[str, FeatureScores]:
@@ -85,15 +85,16 @@ class Evaluation:
     @property
     def leakages(self) -> dict[str, Leakage]:
         """The leakage from every representation and baseline, by name."""
-        features = {name: scores.leakage for name, scores in self.features.items()}
-        return features | dict(self.baselines)
+        every = self.features | dict(self.baselines)
+        return {name: scores.leakage for name, scores in every.items()}
 
     def verdict(self, column: str) -> str:
         """Return whether training removed a column: "removed", "mostly removed" and so on.
 
         The leakage from the encoder is compared with that from the untrained encoder or from the
-        inputs, whichever is more: narrow untrained features hide what is in the inputs. It is ""
-        without these baselines, or if the column is constant; "cannot tell" if more than 10 % of
+        inputs, whichever is more: narrow untrained features hide what is in the inputs. R² below
+        0.05 does not matter. It is "too few rows to tell" if the intervals allow the opposite, and
+        "" without these baselines, or if the column is constant; "cannot tell" if more than 10 % of
         the test samples have categories that the training split lacks.
 
         Args:
@@ -101,19 +102,21 @@ class Evaluation:
         """
         if doubt := self.leakage[column].doubt:
             return doubt
-        columns = (each.columns.get(column, ColumnLeakage()) for each in self.baselines.values())
-        baselines = [each.worst.value for each in columns if each.worst is not None]
+        columns = [each.leakage.columns.get(column) for each in self.baselines.values()]
+        worst = [each.worst for each in columns if each and each.worst]
         after = self.leakage[column].worst
-        if not baselines or after is None:
+        if not worst or after is None:
             return ""
-        before = max(baselines)
-        if before <= _UNREADABLE:
-            encoded = after.value > _UNREADABLE
-            return "encoded by training" if encoded else "not in the untrained features either"
-        if after.value <= _UNREADABLE:
-            return "removed"
-        share = after.value / before
-        return next((name for most, name in _REMAINS.items() if share <= most), "not removed")
+        before = max(worst, key=float)
+        if not _is_read(before):
+            if _is_read(after) and after.low > before.high:
+                return "encoded by training"
+            wide = max(before.high, after.high) >= 2 * SMALLEST["r2"]
+            return "too few rows to tell" if wide else "nothing to remove"
+        share = after.value / before.value if after.value >= SMALLEST["r2"] else 0.0
+        verdict = next((name for most, name in _REMAINS.items() if share <= most), "not removed")
+        unclear = verdict != "not removed" and after.high > before.low
+        return "too few rows to tell" if unclear else verdict
 
     @property
     def remaining(self) -> list[str]:
@@ -121,24 +124,44 @@ class Evaluation:
         kept = ("partly removed", "not removed", "encoded by training")
         return [column for column in self.leakage if self.verdict(column) in kept]
 
-    def sentences(self) -> list[str]:
-        """Return a sentence on each column that varies: the worst probe, baselines, verdict."""
+    def sentences(self, label: str = "label") -> list[str]:
+        """Return what the worst probe reads of each column that varies, and what that cost.
+
+        Both are compared with the baselines. With one column, it is a single sentence.
+
+        Args:
+            label: what the labels are.
+        """
         sentences = []
         for name, column in self.leakage.columns.items():
             if column.worst is None:
                 sentences += [f"{name}: {column.doubt}"] if column.doubt else []
                 continue
-            others = {title: each.columns.get(name) for title, each in self.baselines.items()}
-            values = [
-                f"{title} {each.worst}" for title, each in others.items() if each and each.worst
-            ]
-            beside = f" ({', '.join(values)})" if values else ""
+            others = {
+                title: each.leakage.columns.get(name, ColumnLeakage()).worst
+                for title, each in self.baselines.items()
+            }
+            reading = f" ({column.reading})" if column.reading else ""
             verdict = self.verdict(name)
             sentences.append(
-                f"{name}: the worst of {len(column.scores)} probes reads {column.worst.titled}"
-                f"{beside}{verdict and f': {verdict}'}"
+                f"{name}{reading}: the worst of {len(column.scores)} probes reads"
+                f" {column.worst.titled}{_beside(others)}{verdict and f': {verdict}'}"
             )
-        return sentences
+        if cost := self._cost(label):
+            sentences.append(cost)
+        return ["; ".join(sentences)] if len(sentences) == 2 and cost else sentences
+
+    def _cost(self, label: str) -> str:
+        """What training did to the accuracy of the label, compared with the better baseline."""
+        others = {title: each.accuracy.linear for title, each in self.baselines.items()}
+        known = [each for each in others.values() if each]
+        if not known or self.accuracy.linear is None:
+            return ""
+        change = Change(max(known, key=float), self.accuracy.linear)
+        return (
+            f"a linear probe predicts the {label} with {self.accuracy.linear}{_beside(others)}:"
+            f" {change.cost}"
+        )
 
     def __str__(self) -> str:
         rows = [["features", "linear", "kNN", "leakage of", "linear", "worst", "probe"]]
@@ -173,7 +196,18 @@ class Evaluation:
         """
         file = check_json(_FORMAT, tree)
         projection = file.projection.scores(condition) if file.projection else None
-        return cls(file.encoder.scores(condition), projection, file.version, file.baselines)
+        baselines = {name: each.scores(condition) for name, each in file.baselines.items()}
+        return cls(file.encoder.scores(condition), projection, file.version, baselines)
+
+
+def _is_read(worst: Estimate) -> bool:
+    """Whether R² matters, and is above 0 by more than chance."""
+    return worst.value >= SMALLEST["r2"] and worst.low > 0
+
+
+def _beside(others: Mapping[str, Estimate | None]) -> str:
+    values = [f"{title} {each}" for title, each in others.items() if each]
+    return f" ({', '.join(values)})" if values else ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +245,7 @@ class _ScoresFile:
 class _EvaluationFile:
     encoder: _ScoresFile
     projection: _ScoresFile | None = None
-    baselines: dict[str, Leakage] = field(default_factory=dict)
+    baselines: dict[str, _ScoresFile] = field(default_factory=dict)
     version: str = ""
 
 

@@ -1,59 +1,23 @@
 """The headline of a report: scores of the encoders' features in sentences.
 
-A change is called higher or lower only if its 95 % interval excludes 0, and "the same" only if the
-interval lies within 0.01 of 0; everything else is not a clear change. The interval of a change adds
-the intervals of both values in quadrature, as if they were independent. This is conservative,
-because values on the same test samples are correlated.
+`cclk.evaluation.change` defines what is called a change.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
-from cclk.evaluation import Estimate
+from cclk.evaluation import ColumnLeakage, Estimate, FeatureScores
+from cclk.evaluation.change import SMALLEST, Change, Verdict
 from cclk.report.groups import Group, data_of, enumerated, group_by_settings
 from cclk.report.view import RunView
 
 BASELINE = "infonce"
-_MARGIN = 0.01  # one percentage point of accuracy, or 0.01 of R²
-Verdict = Literal["higher", "lower", "same", "unclear"]
 Score = Literal["linear", "worst", "majority"]
-
-
-@dataclass(frozen=True)
-class _Change:
-    """From the value of one group to that of another."""
-
-    old: Estimate
-    new: Estimate
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        difference = self.new.value - self.old.value
-        below = math.hypot(self.new.value - self.new.low, self.old.high - self.old.value)
-        above = math.hypot(self.new.high - self.new.value, self.old.value - self.old.low)
-        return difference - below, difference + above
-
-    @property
-    def verdict(self) -> Verdict:
-        low, high = self.interval
-        if low >= -_MARGIN and high <= _MARGIN:
-            return "same"
-        return "higher" if low > 0 else "lower" if high < 0 else "unclear"
-
-    def __str__(self) -> str:
-        values = f"{self.old} → {self.new}"
-        if self.verdict != "unclear":
-            return values
-        if self.old.unit == "r2":
-            low, high = (f"{bound:+.2f}" for bound in self.interval)
-            return f"{values}, change between {low} and {high}"
-        low, high = (f"{100 * bound:+.1f}" for bound in self.interval)
-        return f"{values}, change between {low} and {high} points"
 
 
 def summarize(runs: Sequence[RunView]) -> list[str]:
@@ -96,23 +60,31 @@ def _evaluated(run: RunView) -> bool:
 def _alone(group: Group) -> str:
     clauses = []
     if accuracy := _accuracy(group):
+        others = _baselines(group, lambda scores: scores.accuracy.linear)
+        cost = f": {Change(max(others.values(), key=float), accuracy).cost}" if others else ""
         clauses.append(
             f"predict the {group.runs[0].label} with {accuracy} accuracy (linear probe; 95 %"
-            f" interval {accuracy.between})"
+            f" interval {accuracy.between}{_listed(others)}{cost})"
         )
     majorities = _leakages(group, "majority")
     for column, leakage in _leakages(group, "worst").items():
-        worst = f"worst of {len(group.runs[0].scores.leakage[column].scores)} probes"
+        measured = group.runs[0].scores.leakage[column]
+        worst = f"worst of {len(measured.scores)} probes"
+        worst += f", read as {measured.reading}" if measured.reading else ""
+        others = _baselines(group, partial(_worst, column))
         verdicts = {run.evaluation.verdict(column) for run in group.runs if run.evaluation}
-        note = f"; {verdicts.pop()}" if len(verdicts) == 1 and "" not in verdicts else ""
+        note = f": {verdicts.pop()}" if len(verdicts) == 1 and "" not in verdicts else ""
+        note = _listed(others) + note
         if leakage.unit == "accuracy":
             clauses.append(
                 f"predict the {column} with {leakage} accuracy ({worst}; always predicting the most"
                 f" common one: {majorities.get(column, '-')})"
             )
         elif leakage.low > 0:
-            share = f"{100 * leakage.value:.0f} % of the variance of the {column}"
-            clauses.append(f"explain {share} ({worst}{note})")
+            share = f"{100 * leakage.value:.0f} %"
+            if leakage.value < SMALLEST["r2"]:
+                share = f"less than {100 * SMALLEST['r2']:.0f} %"
+            clauses.append(f"explain {share} of the variance of the {column} ({worst}{note})")
         else:
             clauses.append(
                 f"do not clearly explain any of the variance of the {column} ({worst}: R²"
@@ -123,14 +95,35 @@ def _alone(group: Group) -> str:
     return f"The features of {_title(group)} {enumerated(clauses)}."
 
 
+def _baselines(
+    group: Group, score: Callable[[FeatureScores], Estimate | None]
+) -> dict[str, Estimate]:
+    """Return the mean of a score of each baseline, if all of the runs have it."""
+    measured = [run.evaluation.baselines if run.evaluation else {} for run in group.runs]
+    means = {
+        name: _mean([score(each[name]) if name in each else None for each in measured])
+        for name in measured[0]
+    }
+    return {name: mean for name, mean in means.items() if mean}
+
+
+def _worst(column: str, scores: FeatureScores) -> Estimate | None:
+    return scores.leakage.columns.get(column, ColumnLeakage()).worst
+
+
+def _listed(baselines: Mapping[str, Estimate]) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in baselines.items())
+    return values and f"; {values}"
+
+
 def _compared(before: Group, after: Group) -> str:
     clear, unclear = [], []
     old, new = _accuracy(before), _accuracy(after)
     if old and new:
-        change, noun = _Change(old, new), f"{after.runs[0].label} accuracy"
+        change, noun = Change(old, new), f"{after.runs[0].label} accuracy"
         match change.verdict:
             case "same":
-                clear.append(f"has the same {noun} to within 1 point ({change})")
+                clear.append(f"has the same {noun} to within {change.tolerance} ({change})")
             case "unclear":
                 unclear.append(f"in {noun} ({change})")
             case direction:
@@ -141,15 +134,17 @@ def _compared(before: Group, after: Group) -> str:
     changes = {probe: _changes(before, after, probe) for probe in probes}
     for column in columns:
         by_verdict: dict[Verdict, list[str]] = {}
+        tolerance = ""
         for probe in probes:
             if leak := changes[probe].get(column):
                 by_verdict.setdefault(leak.verdict, []).append(f"{probe} {leak.old.name} {leak}")
+                tolerance = leak.tolerance
         for verdict, values in by_verdict.items():
             numbers = f"({'; '.join(values)})"
             match verdict:
                 case "same":
                     clear.append(
-                        f"leaks the same amount of the {column} to within {_MARGIN} {numbers}"
+                        f"leaks the same amount of the {column} to within {tolerance} {numbers}"
                     )
                 case "unclear":
                     unclear.append(f"in leakage of the {column} {numbers}")
@@ -163,11 +158,11 @@ def _compared(before: Group, after: Group) -> str:
     return f"Compared with {_title(before)}, {_title(after)} {enumerated(clear)}."
 
 
-def _changes(before: Group, after: Group, score: Score) -> dict[str, _Change]:
+def _changes(before: Group, after: Group, score: Score) -> dict[str, Change]:
     """The worst of a panel is not compared with the worst of other probes."""
     old, new = _leakages(before, score), _leakages(after, score)
     return {
-        column: _Change(old[column], new[column])
+        column: Change(old[column], new[column])
         for column in new
         if column in old
         and old[column].unit == new[column].unit

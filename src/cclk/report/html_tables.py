@@ -79,7 +79,8 @@ def comparison_table(runs: Sequence[RunView]) -> str:
                 cells = [f"<td>{escape(column)}</td>"] if several else []
                 name = escape(column)
                 cells.append(_cell(f"{name}, linear", leakage.linear))
-                probe = f", {escape(leakage.worst_probe)}"
+                notes = filter(None, (leakage.worst_probe, leakage.reading))
+                probe = "".join(f", {escape(note)}" for note in notes)
                 cells.append(_cell(f"{name}, worst", leakage.worst, note=probe))
                 cells.append(_baselines(run.evaluation, representation, column))
                 lines.append(f"<tr>{start}{''.join(cells) if conditions else ''}</tr>")
@@ -143,7 +144,7 @@ def _baselines(evaluation: Evaluation | None, representation: str, column: str) 
         leakage = evaluation.features[representation].leakage.columns.get(column, ColumnLeakage())
         if representation == "encoder":
             for name, each in evaluation.baselines.items():
-                worst = each.columns.get(column, ColumnLeakage()).worst
+                worst = each.leakage.columns.get(column, ColumnLeakage()).worst
                 lines += [f"{escape(name)} {worst}"] if worst else []
         if leakage.majority:
             accuracy = leakage.accuracy.get(leakage.worst_probe, "-")

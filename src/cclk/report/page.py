@@ -27,7 +27,8 @@ _POLICY = (
 _INTERVALS = (
     "On the test split, with 95 % bootstrap intervals over its samples; they do not cover the seed."
     " The headline calls a change higher, lower, more or less only if its 95 % interval, over"
-    " samples and over seeds if there are several, excludes 0."
+    " samples and over seeds if there are several, excludes 0, and if it is at least 1 point of"
+    " accuracy or 0.05 of R²."
 )
 _LEAKAGE = (
     " Leakage is R², by the linear and by the worst of several probes: 0 if a probe is not better"
@@ -60,7 +61,7 @@ def write_report(runs: Sequence[RunView], out: Path, *, command: str = "") -> Pa
     conditional = any(run.condition for run in runs)
     data = dict.fromkeys(run.data.removesuffix(".") + "." for run in runs if run.data)
     mixes = " If the condition has been removed, its colors mix." if conditional else ""
-    evaluated = comparison_table(runs) + probe_tables(runs)
+    evaluated = comparison_table(runs) + _sentences(runs) + probe_tables(runs)
     sections = [
         _section("Settings", " ".join(data), settings_table(runs)),
         _section("Evaluation", _INTERVALS + _LEAKAGE * conditional, evaluated),
@@ -166,6 +167,17 @@ def _header(runs: Sequence[RunView]) -> str:
         f'<header><p class="kicker">{kicker}</p><h1{size}>{first}</h1>{more}'
         f"{_legend(runs, differences(runs))}</header>"
     )
+
+
+def _sentences(runs: Sequence[RunView]) -> str:
+    """What is read of the condition of each run, and what it cost, against the baselines."""
+    lines = [
+        f"<li>{chip(number)}{escape(f'{run.name}, {sentence}')}.</li>"
+        for number, run in enumerate(runs)
+        if run.evaluation and run.evaluation.baselines
+        for sentence in run.evaluation.sentences(run.label)
+    ]
+    return f"<ul>{''.join(lines)}</ul>" if lines else ""
 
 
 def _legend(runs: Sequence[RunView], notes: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ SUITED: dict[str, str] = {
     "encoder": "mlp for --features, else lenet5 or resnet18",
     "augmentation": "vectors for --features, simclr for --image in color, else digits",
 }
-"""Setting -> its default in words, if it depends on the data."""
+"""Setting -> its default as text, if it depends on the data."""
 
 
 @dataclass(frozen=True)

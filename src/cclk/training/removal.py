@@ -16,7 +16,7 @@ from cclk.training.settings import Settings
 
 
 def describe_removal(settings: Settings, dataset: Dataset) -> str:
-    """Return what a run removes and how, in a few words; "" if it does not remove anything.
+    """Return what a run removes and how, as text; "" if it does not remove anything.
 
     Args:
         settings: The settings of the run.

@@ -1,0 +1,78 @@
+"""The change from one score to another, and the smallest change that matters.
+
+A change is called higher or lower only if its 95 % interval excludes 0 and it is at least
+`SMALLEST`, and "same" only if the interval lies within `SMALLEST` of 0; everything else is unclear.
+The interval of a change adds the intervals of both values in quadrature, as if they were
+independent. This is conservative, because values on the same test samples are correlated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from cclk.evaluation.estimate import Estimate, Unit
+
+SMALLEST: dict[Unit, float] = {"r2": 0.05, "accuracy": 0.01}
+"""The smallest difference that matters: 0.05 of R², one percentage point of accuracy."""
+Verdict = Literal["higher", "lower", "same", "unclear"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """From one value to another of the same unit."""
+
+    old: Estimate
+    new: Estimate
+
+    @property
+    def difference(self) -> float:
+        """The new value minus the old one."""
+        return self.new.value - self.old.value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the difference."""
+        below = math.hypot(self.new.value - self.new.low, self.old.high - self.old.value)
+        above = math.hypot(self.new.high - self.new.value, self.old.value - self.old.low)
+        return self.difference - below, self.difference + above
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the new value is higher, lower or the same; "unclear" if that is not known."""
+        (low, high), smallest = self.interval, SMALLEST[self.old.unit]
+        if low >= -smallest and high <= smallest:
+            return "same"
+        if abs(self.difference) >= smallest and not low <= 0 <= high:
+            return "higher" if low > 0 else "lower"
+        return "unclear"
+
+    @property
+    def tolerance(self) -> str:
+        """The smallest change that matters, as text."""
+        return "1 point" if self.old.unit == "accuracy" else str(SMALLEST[self.old.unit])
+
+    @property
+    def cost(self) -> str:
+        """The change of an accuracy as a price: `3.1 points lost`."""
+        points = f"{100 * abs(self.difference):.1f} points"
+        match self.verdict:
+            case "lower":
+                return f"{points} lost"
+            case "higher":
+                return f"{points} gained"
+            case "same":
+                return "nothing lost"
+            case "unclear":
+                return "no clear loss or gain"
+
+    def __str__(self) -> str:
+        values = f"{self.old} → {self.new}"
+        if self.verdict != "unclear":
+            return values
+        if self.old.unit == "r2":
+            low, high = (f"{bound:+.2f}" for bound in self.interval)
+            return f"{values}, change between {low} and {high}"
+        low, high = (f"{100 * bound:+.1f}" for bound in self.interval)
+        return f"{values}, change between {low} and {high} points"
