@@ -38,7 +38,8 @@ def loop(people: pd.DataFrame) -> None:
     print(kernel, f"{float(total.detach()):.2f}")
     print(cclk.diagnose(kernel, people, ridge=0.01))
     print(cclk.conditional_weights(kernel, people, 0.01).shape)
-    print(cclk.LinearEraser().fit_transform(x.detach().numpy(), people).shape)
+    eraser = cclk.LinearEraser()
+    print(eraser.fit_transform(x.detach().numpy(), sensitive_features=people).shape)
 
 
 def main() -> None:

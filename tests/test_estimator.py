@@ -89,6 +89,17 @@ def test_in_a_pipeline_and_a_grid_search(people: tuple[np.ndarray, ...]) -> None
     ]
 
 
+def test_a_label_is_never_taken_for_the_condition(people: tuple[np.ndarray, ...]) -> None:
+    x, age, kind = people
+    pipeline = make_pipeline(cclk.ConditionalEncoder(**QUICK), LogisticRegression())
+    pipeline.fit(x, kind, conditionalencoder__sensitive_features=age)
+    alone = cclk.ConditionalEncoder(**QUICK).fit(x, sensitive_features=age)
+    np.testing.assert_array_equal(pipeline[:1].transform(x), alone.transform(x))
+    for asked in ({"remove": "strong"}, {"leakage_penalty": 5.0}):
+        with pytest.raises(cclk.CclkError, match="needs sensitive_features, what to remove"):
+            cclk.ConditionalEncoder(**QUICK, **asked).fit(x, kind)
+
+
 class Frame:
     """As much of a data frame as is asked for."""
 

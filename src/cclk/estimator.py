@@ -158,6 +158,11 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         x = self._samples(X, reset=True)
         variables = sensitive_features if sensitive_features is not None else condition
         method = self._method(variables is not None, sensitive_features is not None)
+        removes = self.remove not in ("auto", "none") or self.leakage_penalty
+        if variables is None and removes:
+            raise SettingsError(
+                "fit needs sensitive_features, what to remove: y is the label, which is kept"
+            )
         if len(x) < 2:
             raise DataError(f"n_samples={len(x)}: contrast needs at least 2 samples")
         table = _condition(variables, len(x))

@@ -74,7 +74,7 @@ def test_leace_is_that_of_its_authors() -> None:
     x, z = data.train.x, data.train.condition
     assert isinstance(x, Tensor)
     theirs = package.LeaceEraser.fit(x.double(), z.double(), shrinkage=False, svd_tol=1e-9)
-    ours = cclk.LinearEraser().fit(x.double(), z)
+    ours = cclk.LinearEraser().fit(x.double(), sensitive_features=z)
     assert torch.allclose(ours.transform(x.double()), theirs(x.double()), atol=1e-8)
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+import sklearn
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 from torch import nn
 
 import cclk
-from cclk.errors import CclkError, DataError
+from cclk.errors import CclkError, DataError, SettingsError
 from cclk.removal import LinearEraser, append_eraser
 
 Array = npt.NDArray[Any]
@@ -52,7 +60,7 @@ def test_against_the_textbook_formula_in_loops() -> None:
     direction = inverse @ cross
     direction /= np.linalg.norm(direction)
     projection = np.eye(6) - root @ np.outer(direction, direction) @ inverse
-    eraser = LinearEraser().fit(features, age)
+    eraser = LinearEraser().fit(features, sensitive_features=age)
     np.testing.assert_allclose(eraser.projection_, projection, atol=1e-10)
     np.testing.assert_allclose(
         eraser.transform(features), [projection @ (h - mean) + mean for h in features], atol=1e-9
@@ -64,10 +72,12 @@ def test_all_columns_of_all_kinds() -> None:
     features, age, site = made_up()
     targets = np.column_stack([age, indicators(site)])
     assert linear_r2(features, targets) > 0.1
-    erased = LinearEraser().fit_transform(features, pd.DataFrame({"age": age, "site": site}))
+    erased = LinearEraser().fit_transform(
+        features, sensitive_features=pd.DataFrame({"age": age, "site": site})
+    )
     assert linear_r2(erased, targets) < 1e-9
     vector = np.random.default_rng(1).normal(size=(300, 3)) + features[:, :3]
-    eraser = LinearEraser().fit(features, {"vector": vector, "flag": age > 50})
+    eraser = LinearEraser().fit(features, sensitive_features={"vector": vector, "flag": age > 50})
     assert eraser.rank_ == 4
     assert linear_r2(eraser.transform(features), np.column_stack([vector, age > 50])) < 1e-9
 
@@ -85,19 +95,22 @@ def test_properties(size: int, width: int, seed: int, deficient: bool) -> None:
     if size <= features.shape[1] + 1:
         features = features[:, -3:]
     scales = 10.0 ** random.integers(-6, 7, features.shape[1])
-    eraser = LinearEraser().fit(features, z)
+    eraser = LinearEraser().fit(features, sensitive_features=z)
     erased = eraser.transform(features)
     assert linear_r2(erased, z) < 1e-8
     np.testing.assert_allclose(eraser.transform(erased), erased, atol=1e-7)
     np.testing.assert_allclose(erased.mean(axis=0), features.mean(axis=0), atol=1e-9)
-    scaled = LinearEraser().fit(features * scales, z).transform(features * scales) / scales
+    scaled = (
+        LinearEraser().fit(features * scales, sensitive_features=z).transform(features * scales)
+        / scales
+    )
     np.testing.assert_allclose(scaled, erased, atol=1e-5)
 
 
 def test_least_change() -> None:
     """Every other linear map without covariance changes the features more."""
     features, age, _ = made_up()
-    eraser = LinearEraser().fit(features, age)
+    eraser = LinearEraser().fit(features, sensitive_features=age)
     centered = features - features.mean(axis=0)
     change = np.square(centered @ (eraser.projection_ - np.eye(6)).T).sum()
     cross = centered.T @ (age - age.mean())
@@ -113,13 +126,13 @@ def test_least_change() -> None:
 
 def test_a_constant_condition_changes_nothing() -> None:
     features, _, _ = made_up()
-    erased = LinearEraser().fit_transform(features, np.full(300, 7.5))
+    erased = LinearEraser().fit_transform(features, sensitive_features=np.full(300, 7.5))
     np.testing.assert_allclose(erased, features, rtol=1e-12)
 
 
 def test_types_and_dtypes() -> None:
     features, age, _ = made_up()
-    eraser = cclk.LinearEraser().fit(torch.tensor(features), torch.tensor(age))
+    eraser = cclk.LinearEraser().fit(torch.tensor(features), sensitive_features=torch.tensor(age))
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         assert eraser.transform(torch.tensor(features, dtype=dtype)).dtype == dtype
     assert eraser.transform(features.astype(np.float32)).dtype == np.float32
@@ -135,7 +148,7 @@ def test_folded_in_the_last_layer(bias: bool) -> None:
     x, z = torch.randn(200, 4), torch.randn(200)
     with torch.no_grad():
         features = network(x + z[:, None])
-        eraser = LinearEraser().fit(features, z)
+        eraser = LinearEraser().fit(features, sensitive_features=z)
         folded = nn.Sequential(*network[:2], eraser.fold(network[2]))
         appended = append_eraser(network, eraser)
         expected = eraser.transform(features)
@@ -150,7 +163,7 @@ def test_more_categories_than_features() -> None:
     features, _, _ = made_up(width=3)
     names = [f"place {i % 12}" for i in range(300)]
     with pytest.warns(cclk.CclkWarning, match="leaves only constants"):
-        erased = LinearEraser().fit_transform(features, {"name": names})
+        erased = LinearEraser().fit_transform(features, sensitive_features={"name": names})
     np.testing.assert_allclose(erased, np.broadcast_to(features.mean(axis=0), (300, 3)), atol=1e-9)
 
 
@@ -158,16 +171,101 @@ def test_errors() -> None:
     features, age, _ = made_up()
     with pytest.raises(CclkError, match="has not been fitted"):
         LinearEraser().transform(features)
-    with pytest.raises(DataError, match="condition has 299 rows but features has 300"):
-        LinearEraser().fit(features, age[1:])
+    with pytest.raises(DataError, match="sensitive_features has 299 rows but features has 300"):
+        LinearEraser().fit(features, sensitive_features=age[1:])
     with pytest.raises(DataError, match="NaN or infinite"):
-        LinearEraser().fit(features * np.nan, age)
+        LinearEraser().fit(features * np.nan, sensitive_features=age)
     with pytest.raises(DataError, match="shape"):
-        LinearEraser().fit(features[0], age)
+        LinearEraser().fit(features[0], sensitive_features=age)
     with pytest.raises(DataError, match="at least 2"):
-        LinearEraser().fit(features[:1], age[:1])
-    eraser = LinearEraser().fit(features, age)
+        LinearEraser().fit(features[:1], sensitive_features=age[:1])
+    eraser = LinearEraser().fit(features, sensitive_features=age)
     with pytest.raises(DataError, match="width 5 but the eraser was fitted on 6"):
         eraser.transform(features[:, 1:])
     with pytest.raises(DataError, match="5 outputs"):
         eraser.fold(nn.Linear(3, 5))
+
+
+def pipeline() -> Pipeline:
+    return make_pipeline(StandardScaler(), LinearEraser(), LogisticRegression())
+
+
+def test_a_pipeline_keeps_the_label_and_erases_the_condition() -> None:
+    features, age, site = made_up()
+    label = (features[:, 1] > 0).astype(int)
+    with pytest.raises(DataError, match="pass the condition as sensitive_features; y is the label"):
+        pipeline().fit(features, label)
+    with pytest.raises(DataError, match="sensitive_features"):
+        LinearEraser().fit(features, age)
+    table = pd.DataFrame({"age": age, "site": site})
+    fitted = pipeline().fit(features, label, lineareraser__sensitive_features=table)
+    assert fitted.score(features, label) > 0.7
+    assert linear_r2(fitted[:-1].transform(features), age) < 1e-9
+    alone = LinearEraser().fit_transform(features, sensitive_features=age)
+    with_label = LinearEraser().fit_transform(features, label, sensitive_features=age)
+    np.testing.assert_array_equal(with_label, alone)
+    search = GridSearchCV(pipeline(), {"logisticregression__C": [0.1, 1]}, cv=3)
+    search.fit(features, label, lineareraser__sensitive_features=age)
+    assert search.best_score_ > 0.65
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = pipeline().fit(features, label, sensitive_features=table)
+        np.testing.assert_array_equal(routed.predict(features), fitted.predict(features))
+
+
+def test_data_frames_stay_data_frames() -> None:
+    features, age, _ = made_up()
+    frame = pd.DataFrame(features, columns=list("abcdef"), index=np.arange(300)[::-1])
+    eraser = LinearEraser().fit(frame, sensitive_features=pd.Series(age, index=frame.index))
+    erased = eraser.transform(frame)
+    expected = LinearEraser().fit_transform(features, sensitive_features=age)
+    pd.testing.assert_frame_equal(
+        erased, pd.DataFrame(expected, columns=frame.columns, index=frame.index)
+    )
+    assert list(eraser.feature_names_in_) == list(eraser.get_feature_names_out()) == list("abcdef")
+    assert eraser.transform(frame.astype(np.float32)).dtypes.eq(np.float32).all()
+    with pytest.raises(DataError, match="the column 'f' where the eraser was fitted on 'a'"):
+        eraser.transform(frame[list("fbcdea")])
+    np.testing.assert_allclose(eraser.transform(features), expected, atol=1e-9)
+    eraser.fit(features, sensitive_features=age)
+    assert not hasattr(eraser, "feature_names_in_")
+    named = eraser.set_output(transform="pandas").transform(features)
+    assert list(named) == [f"x{number}" for number in range(6)]
+    steps = pipeline().set_output(transform="pandas")
+    steps.fit(frame, age > 50, lineareraser__sensitive_features=age)
+    assert list(steps[:-1].transform(frame)) == list("abcdef")
+
+
+class OfRowNumber(LinearEraser):
+    """An eraser that `check_estimator` can fit, which passes X and y only."""
+
+    def fit(self, features: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+        rows = features.shape[0] if hasattr(features, "shape") else len(np.asarray(features))
+        return super().fit(features, y, sensitive_features=np.arange(rows))
+
+
+def test_what_scikit_learn_asks_of_a_step() -> None:
+    features, age, _ = made_up()
+    eraser = LinearEraser().fit(features, sensitive_features=age)
+    assert repr(eraser) == "LinearEraser()"
+    assert eraser.get_params() == {}
+    assert eraser.set_params() is eraser
+    assert not hasattr(clone(eraser), "mean_")
+    with pytest.raises(SettingsError, match="no parameter 'rank'"):
+        eraser.set_params(rank=2)
+    with pytest.raises(SettingsError, match="transform is 'csv'"):
+        eraser.set_output(transform="csv")
+
+    wording = {  # errors that say it in other words, or come from the condition
+        "check_complex_data",
+        "check_dtype_object",
+        "check_estimators_empty_data_messages",
+        "check_fit2d_1sample",
+        "check_fit2d_predict1d",
+        "check_n_features_in_after_fitting",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checks = check_estimator(OfRowNumber(), on_fail=None)
+    assert len(checks) > 30
+    failed = {check["check_name"] for check in checks if check["status"] == "failed"}
+    assert failed <= wording

@@ -30,7 +30,7 @@ def test_exports_equal_the_eraser(tmp_path: Path, width: int | None) -> None:
     train = run.dataset.train
     assert isinstance(train.x, torch.Tensor)
     features = run.encoder.embed(train.x.numpy())
-    eraser = cclk.LinearEraser().fit(features, train.condition)
+    eraser = cclk.LinearEraser().fit(features, sensitive_features=train.condition)
     expected = eraser.transform(features)
     samples = train.x.numpy()
 

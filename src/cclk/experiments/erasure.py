@@ -53,7 +53,7 @@ def erased(erasure: Erasure, dataset: Dataset, embed: Embed) -> Embed:
     """
     train, _ = embed(dataset.train)
     if erasure.eraser == "leace":
-        eraser = LinearEraser().fit(train, dataset.condition(dataset.train))
+        eraser = LinearEraser().fit(train, sensitive_features=dataset.condition(dataset.train))
 
         def leace(split: Split) -> tuple[Tensor, Tensor]:
             features, projection = embed(split)

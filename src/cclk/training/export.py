@@ -90,7 +90,7 @@ def erased(encoder: TrainedEncoder) -> TrainedEncoder:
     release, result.encoder.release = result.encoder.release, None
     condition = dataset.condition(dataset.train)
     features = _features(result, dataset.train.x)
-    eraser = LinearEraser().fit(features, condition)
+    eraser = LinearEraser().fit(features, sensitive_features=condition)
     last = result.encoder.last
     result.encoder.last = eraser.as_linear() if last is None else eraser.fold(last)
     result.requires_grad_(False)
