@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 import cclk
 from cclk import kernels
+from cclk.operator import neighborhoods
 
 Case = Callable[[random.Random], str]
 CONDITIONAL = {
@@ -44,7 +46,23 @@ TEMPERATURES: tuple[Any, ...] = (
     0.1, 0.5, 1.0, 0.01, 1e-3, 1e-6, 1e-30, 1e6, 1e30, 1e-320, 0.0, -1.0, float("nan"),
     float("inf"), "warm", None, torch.tensor(0.2), torch.tensor([0.1, 0.2]),
 )  # fmt: skip
-FACTORS = (0.0, 1e-45, 1e-38, 1e-20, 1e-6, 1e6, 1e19, 1e30, 3e38)
+FACTORS = (0.0, 1e-320, 1e-45, 1e-38, 1e-30, 1e-20, 1e-6, 1e6, 1e19, 1e30, 3e38, 1e155, 1e307)
+DTYPES = (torch.float32, torch.float64, torch.float32, torch.bfloat16, torch.float16)
+SMALL_TILES = {
+    "SMALLEST": 64, "BLOCK": 8, "TILE": 16, "LINE_TILE": 16, "SMALLEST_TILE": 4,
+    "MOST_SCORED": 1.0, "TILE_PAIRS": 0, "BOUND_PAIRS": 0, "LINE_PAIRS": 0, "TREE_PAIRS": 0,
+}  # fmt: skip
+"""Constants of `neighborhoods` with which a small batch has many tiles."""
+LOCAL: tuple[Callable[[int], Any], ...] = (
+    lambda width: kernels.RBF(length_scale=1.0),
+    lambda width: kernels.RBF(),
+    lambda width: kernels.Laplacian(length_scale=1.0),
+    lambda width: kernels.Delta(),
+    lambda width: kernels.RBF([0], length_scale=1.0) * kernels.Delta([width - 1]),
+    lambda width: kernels.RBF([0], length_scale=1.0) * kernels.Laplacian([width - 1]),
+    lambda width: kernels.RBF(length_scale=1e-3) + 0.1 * kernels.Delta([0]),
+)
+"""Kernels of a number of columns with which most pairs do not matter."""
 
 
 def losses() -> dict[str, Callable[[], Case]]:
@@ -54,7 +72,82 @@ def losses() -> dict[str, Callable[[], Case]]:
         targets[f"loss:{name}"] = lambda kind=kind: lambda source: _case(kind, True, source)  # type: ignore[misc]
     for name, other in OTHERS.items():
         targets[f"loss:{name}"] = lambda kind=other: lambda source: _case(kind, False, source)  # type: ignore[misc]
+    targets["loss:pairs"] = lambda: _pairs
+    targets["loss:penalty"] = lambda: _penalty
     return targets
+
+
+def _pairs(source: random.Random) -> str:
+    """Only the pairs that matter, against all pairs in float64."""
+    torch.manual_seed(source.randrange(2**32))
+    rows, width = source.randint(64, 160), source.randint(2, 8)
+    temperature = source.choice((0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.5))
+    dtype = source.choice((torch.float32, torch.float64))
+    scale = torch.tensor([10 ** source.uniform(-9, 9) for _ in range(width)], dtype=torch.float64)
+    condition = torch.rand(rows, width, dtype=torch.float64) * scale
+    if source.random() < 0.3:
+        condition = condition.round()
+    if source.random() < 0.3:
+        condition[: source.randint(1, rows)] = condition[0].clone()
+    x, y = torch.randn(2, rows, 6, dtype=torch.float64).to(dtype)
+    if source.random() < 0.3:
+        y = 0.1 * y - x
+    kernel = source.choice(LOCAL)(width).fit(condition, batch_size=rows)
+    kind = source.choice((cclk.FairCCLK, cclk.HardNegCCLK))
+    loss = kind(
+        kernel,
+        weights=source.choice(("nw", "loo", "release")),
+        temperature=temperature,
+        views=source.choice(("cross", "all")),
+        symmetric=source.random() < 0.5,
+        reduction=source.choice(("mean", "none")),
+    )
+    with mock.patch.multiple(neighborhoods, **SMALL_TILES):
+        found = _with_gradients(loss, x, y, condition)
+    expected = _with_gradients(loss, x.double(), y.double(), condition)
+    precision = {torch.float32: 1e-6 / temperature, torch.float64: 1e-10}[dtype]
+    for name, one, other in zip(("loss", "x", "y"), found, expected, strict=True):
+        error = (one - other).abs().max() / (1 + other.abs().max())
+        if not error <= precision:
+            raise AssertionError(f"{name} differs by {float(error):.1e} for {loss!r}")
+    return "accepted"
+
+
+def _with_gradients(loss: Any, x: Tensor, y: Tensor, condition: Tensor) -> list[Tensor]:
+    leaves = [view.detach().clone().requires_grad_() for view in (x, y)]
+    value = loss(*leaves, condition)
+    weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype).view(value.shape)
+    gradients = torch.autograd.grad((value * weights).sum(), leaves)
+    return [each.detach().double() for each in (value, *gradients)]
+
+
+def _penalty(source: random.Random) -> str:
+    """Features and conditions of all sizes: a leak per column from 0 to 1."""
+    torch.manual_seed(source.randrange(2**32))
+    rows, width = source.choice((1, 2, 3, 4, 8)), source.choice((1, 2, 9, 30))
+    features = torch.randn(rows, width, dtype=torch.float64)
+    match source.randrange(5):
+        case 0:
+            features = features[:, :1] * torch.randn(1, width, dtype=torch.float64)
+        case 1:
+            features[1:] = features[:1].clone()
+        case 2:
+            features[:, 0] *= source.choice(FACTORS)
+        case 3:
+            features += 1e4
+    features = (features * source.choice((1.0, 1.0, *FACTORS))).to(source.choice(DTYPES))
+    features.requires_grad_()
+    kernel = source.choice((None, None, None, *KERNELS))
+    penalty = cclk.LeakagePenalty(
+        None if kernel is None else kernel(), ridge=source.choice((0.3, 1e-6, 1e6))
+    )
+    value = penalty(features, _condition(rows, source, True, True))
+    value.backward()
+    leaks = list(penalty.leaks.values())
+    if not all(-1e-6 <= leak <= 1 + 1e-6 for leak in leaks):
+        raise AssertionError(f"leaks are {leaks}")
+    finite = features.grad is not None and bool(features.grad.isfinite().all())
+    return "accepted" if finite else "silent"
 
 
 def _case(kind: Any, conditional: bool, source: random.Random) -> str:
@@ -62,7 +155,7 @@ def _case(kind: Any, conditional: bool, source: random.Random) -> str:
     odd = source.random() < 0.5
     rows = source.choice((1, 2, 2, 3, 5, 8)) if odd else source.choice((2, 4, 8))
     width = source.choice((1, 2, 4))
-    dtype = source.choice((torch.float32, torch.float64, torch.float32, torch.bfloat16))
+    dtype = source.choice(DTYPES)
     leaves = [_embeddings(rows, width, dtype, source, odd) for _ in range(2)]
     x: Tensor = leaves[0]
     y: Any = leaves[1]

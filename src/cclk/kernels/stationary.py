@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cclk.condition import WIDE, Columns, Condition
+from cclk.condition import LARGEST, WIDE, Columns, Condition
 from cclk.errors import CclkError
 from cclk.kernels.bandwidth import HasLengthScale, Scale, distances, divisor
 from cclk.kernels.base import Box, Leaf
@@ -67,6 +67,18 @@ class Stationary(Leaf, HasLengthScale):
         # Otherwise rounding after the division loses the differences of large values (time stamps).
         center = right[:: max(1, len(right) // _CENTERED_ON)].median(dim=0).values
         return (left - center) / scale, (right - center) / scale
+
+    def check(self, condition: Condition) -> None:
+        super().check(condition)
+        if self.length_scale_ is None or not len(condition):
+            return
+        values = condition.select(self.columns)
+        largest = values.abs() / divisor(self.length_scale_, condition, self.columns)
+        if float(largest.amax()) > LARGEST:
+            raise CclkError(
+                f"{self!r} has distances beyond {LARGEST:g} length scales, which overflow: rescale"
+                " the condition, or raise length_scale"
+            )
 
     def diagonal(self, a: Condition) -> Tensor:
         return torch.ones(len(a), dtype=torch.float64, device=a.values.device)

@@ -22,6 +22,10 @@ from cclk.losses.core import Layout, Objective
 from cclk.losses.options import Options
 
 
+SHORTEST = 1e-15
+"""Shorter rows are divided by their largest value before their norm is computed."""
+
+
 class Direction(NamedTuple):
     """The samples of one view as anchors, those of the other view as their neighbors."""
 
@@ -234,37 +238,51 @@ def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool)
 
 
 def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
-    """Scale rows to unit length, and check that they are finite."""
-    converted = x.to(dtype)
-    norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)
-    if not math.isfinite(float(norms.sum())):
-        # Either a value is NaN or infinite, or values are so large that their squares overflow.
-        bad = ~converted.detach().isfinite()
+    """Scale rows to unit length in a dtype, and check that they are finite."""
+    rows, scale = x.detach().to(dtype), None
+    norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    least, most = (float(norm) for norm in norms.aminmax()) if len(rows) else (1.0, 1.0)
+    if not (SHORTEST <= least and most < math.inf):
+        # Either a value is NaN or infinite, or the squares of values overflow or underflow.
+        bad = ~rows.isfinite()
         if bad.any():
             row = int(bad.any(dim=1).nonzero()[0])
             raise DataError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row"
                 f" {row}: the network has diverged, or its input is not finite"
             )
-        converted = converted / converted.detach().abs().amax(dim=1, keepdim=True).clamp_min(1.0)
-        norms = torch.linalg.vector_norm(converted.detach(), dim=1, keepdim=True)
-    result: Tensor = _Unit.apply(converted, norms)  # type: ignore[no-untyped-call]
+        largest = rows.abs().amax(dim=1, keepdim=True)
+        ordinary = (norms >= SHORTEST) & norms.isfinite() | (largest == 0)
+        scale = largest.where(~ordinary, 1.0)
+        rows = rows / scale
+        norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    result: Tensor = _Unit.apply(x, rows, norms, scale)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Unit(torch.autograd.Function):
-    """x / |x|; a row of zeros stays, with gradient 0."""
+    """x / |x| from rows = x / scale and their norms; a row of zeros stays, with gradient 0.
+
+    The gradient is finite: where it exceeds the largest number of the dtype of x, it is that one.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, norms: Tensor) -> Tensor:
-        inverse = norms.reciprocal().masked_fill_(norms < 1e-30, 0.0)
-        unit = x * inverse
-        ctx.save_for_backward(unit, inverse)
+    def forward(ctx: Any, x: Tensor, rows: Tensor, norms: Tensor, scale: Tensor | None) -> Tensor:
+        inverse = norms.reciprocal().masked_fill_(norms == 0, 0.0)
+        unit = rows * inverse
+        ctx.save_for_backward(unit, inverse, scale)
+        ctx.dtype = x.dtype
         return unit
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor, None]:
-        unit, inverse = ctx.saved_tensors
+    def backward(ctx: Any, incoming: Tensor) -> tuple[Tensor, None, None, None]:
+        unit, inverse, scale = ctx.saved_tensors
         along = (incoming * unit).sum(dim=1, keepdim=True)
-        return torch.addcmul(incoming, unit, along, value=-1).mul_(inverse), None
+        gradient = torch.addcmul(incoming, unit, along, value=-1).mul_(inverse)
+        if scale is not None:
+            gradient.div_(scale)
+        if scale is not None or ctx.dtype == torch.float16:
+            largest = torch.finfo(ctx.dtype).max
+            gradient.clamp_(-largest, largest)
+        return gradient.to(ctx.dtype), None, None, None

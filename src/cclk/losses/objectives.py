@@ -426,8 +426,10 @@ def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) 
         # Shifted by the largest of log |w| + S: the largest score alone may belong to a weight of
         # 1e-30 and hide all the others.
         exponents = weights.abs().log_().add_(scores)
-        shift = exponents.amax(dim=1, keepdim=True)
-        shift = shift.where(shift.isfinite(), 0.0)
+        shift = exponents.new_zeros(len(exponents), 1)
+        if exponents.shape[1]:  # none of the columns may matter to any anchor of a tile
+            shift = exponents.amax(dim=1, keepdim=True)
+            shift = shift.where(shift.isfinite(), 0.0)
         terms = exponents.sub_(shift).exp_().copysign_(weights).to(scores.dtype)
         total = terms.sum(dim=1)
         cond = total.log() + shift[:, 0]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from cclk._eager import eager
 from cclk.condition import Condition, as_condition
@@ -47,7 +49,7 @@ def leakage_penalty(
 
 class LeakagePenalty(nn.Module):
     r"""The share of the condition that a kernel ridge regression reads from the features of other
-    samples.
+    samples, summed over the columns of the condition.
 
     .. math:: \mathrm{leak} = \frac1m \sum_k \Bigl(1 - \min_{0 \le c \le 1}
               \frac{|T_k - c\,(T_k - R_k)|^2}{|T_k|^2}\Bigr), \quad
@@ -77,8 +79,8 @@ class LeakagePenalty(nn.Module):
     The functions of a number are cos(pi k rank), k = 1 to 4; of a category, or of a number with at
     most 10 values, an indicator of each value that occurs twice; of a vector, the cosines of its
     first 8 principal coordinates. **The penalty is the sum of the leaks of all columns**, each
-    between 0 and 1, so that every column is removed as strongly as if it were the only one. After a
-    call, `penalty.leaks` holds the leak of each column.
+    between 0 and 1, so that every column is removed as strongly as if it were the only one: that of
+    9 columns is between 0 and 9. After a call, `penalty.leaks` holds the leak of each column.
 
     Features with a standard deviation below 1e-12, or below 1e-6 of their largest value, are
     constant and have no gradient.
@@ -147,7 +149,7 @@ class LeakagePenalty(nn.Module):
             self.kernel.ensure_fitted(table, training=self.training)
         dtype = torch.float64 if features.dtype == torch.float64 else torch.float32
         with torch.autocast(features.device.type, enabled=False):
-            joined = features.double()
+            joined: Tensor = _Double.apply(features)  # type: ignore[no-untyped-call]
             if further is not None:
                 joined = torch.cat([joined, further.detach().double()])
             functions = condition_functions(table, self.kernel)
@@ -185,6 +187,21 @@ class LeakagePenalty(nn.Module):
     def set_extra_state(self, state: dict[str, dict[str, Scale]]) -> None:
         if self.kernel is not None:
             self.kernel.load_state_dict(state["kernel"])
+
+
+class _Double(torch.autograd.Function):
+    """x in float64, with a gradient that is finite in the dtype of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.dtype = x.dtype
+        return x.double()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, incoming: Tensor) -> Tensor:
+        largest = torch.finfo(ctx.dtype).max
+        return incoming.clamp(-largest, largest).to(ctx.dtype)
 
 
 def explained(targets: Tensor, residuals: Tensor) -> Tensor:
