@@ -41,7 +41,7 @@ def test_fuzz(name: str, tmp_path: Path) -> None:
     assert findings.bad == 0, findings.examples
     # Their digest detects nearly all damage.
     assert findings.counts["accepted"] or name in ("encoder", "extractor", "estimator")
-    assert findings.counts["refused"] or name == "metrics"
+    assert findings.counts["refused"] or name in ("metrics", "loss:pairs")
 
 
 @pytest.mark.parametrize(

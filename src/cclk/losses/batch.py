@@ -21,7 +21,6 @@ from cclk.losses.contrast import Contrast
 from cclk.losses.core import Layout, Objective
 from cclk.losses.options import Options
 
-
 SHORTEST = 1e-15
 """Shorter rows are divided by their largest value before their norm is computed."""
 
@@ -242,7 +241,7 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
     rows, scale = x.detach().to(dtype), None
     norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     least, most = (float(norm) for norm in norms.aminmax()) if len(rows) else (1.0, 1.0)
-    if not (SHORTEST <= least and most < math.inf):
+    if not (least >= SHORTEST and most < math.inf):
         # Either a value is NaN or infinite, or the squares of values overflow or underflow.
         bad = ~rows.isfinite()
         if bad.any():
