@@ -73,8 +73,8 @@ def test_losses_of_any_condition_are_finite_or_refused(
             warnings.simplefilter("ignore", cclk.CclkWarning)
             try:
                 value = kind(KERNELS[kernel](), weights=weights)(x, y, z)
-            except cclk.CclkError as error:
-                assert "overflow" in str(error) or "cannot be factorized" in str(error)
+            except cclk.CclkError:
+                assert kernel in ("Linear", "Polynomial", "narrow RBF")
                 continue
         value.backward()
         assert value.isfinite()
