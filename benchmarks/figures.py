@@ -67,7 +67,9 @@ def weights() -> Path:
     kernel = kernels.RBF(length_scale=0.05)
     images = {
         "kernel $K_Z$": kernel(condition),
-        r"$W = (K_Z + \lambda I)^{-1} K_Z$": cclk.conditional_weights(kernel, condition, ridge=0.1),
+        r"$W = (K_Z + \lambda I)^{-1} K_Z$": cclk.conditional_weights(
+            kernel, condition, ridge=0.1, weights="paper"
+        ),
         "leave-one-out weights": cclk.conditional_weights(
             kernel, condition, ridge=0.1, weights="loo"
         ),

@@ -48,7 +48,7 @@ TEMPERATURES: tuple[Any, ...] = (
 )  # fmt: skip
 FACTORS = (0.0, 1e-320, 1e-45, 1e-38, 1e-30, 1e-20, 1e-6, 1e6, 1e19, 1e30, 3e38, 1e155, 1e307)
 DTYPES = (torch.float32, torch.float64, torch.float32, torch.bfloat16, torch.float16)
-SMALL_TILES = {
+SMALL_TILES: dict[str, Any] = {
     "SMALLEST": 64, "BLOCK": 8, "TILE": 16, "LINE_TILE": 16, "SMALLEST_TILE": 4,
     "MOST_SCORED": 1.0, "TILE_PAIRS": 0, "BOUND_PAIRS": 0, "LINE_PAIRS": 0, "TREE_PAIRS": 0,
 }  # fmt: skip

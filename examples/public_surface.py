@@ -36,7 +36,7 @@ def loop(people: pd.DataFrame) -> None:
     total = total + cclk.LeakagePenalty()(x, people)
     total.backward()
     print(kernel, f"{float(total.detach()):.2f}")
-    print(cclk.diagnose(kernel, people, ridge=0.01))
+    print(cclk.diagnose(cclk.FairCCLK(kernel), people))
     print(cclk.conditional_weights(kernel, people, 0.01).shape)
     eraser = cclk.LinearEraser()
     print(eraser.fit_transform(x.detach().numpy(), sensitive_features=people).shape)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 
 import pytest
 import torch
 
 import cclk
-from cclk import diagnose, kernels
+from cclk import kernels
 
+diagnose = functools.partial(cclk.diagnose, weights="loo")
 COLORS = torch.rand(256, 3, generator=torch.Generator().manual_seed(0)) * 255
 
 
@@ -55,6 +57,7 @@ def test_good() -> None:
     found = diagnose(kernels.RBF().fit(COLORS, 256), COLORS)
     assert found.healthy
     assert 1 < float(found.effective_sample_size.median()) < 10
+    assert found.negative_share is not None
     assert 0 < found.negative_share < 1
     text = str(found)
     for word in (
@@ -71,7 +74,7 @@ def test_numbers_are_those_of_the_weights() -> None:
     kernel = kernels.RBF(length_scale=20.0)
     found = diagnose(kernel, COLORS[:50], ridge=0.1)
     weights = cclk.conditional_weights(kernel, COLORS[:50].double(), 0.1, weights="loo")
-    raw = cclk.conditional_weights(kernel, COLORS[:50].double(), 0.1)
+    raw = cclk.conditional_weights(kernel, COLORS[:50].double(), 0.1, weights="paper")
     torch.testing.assert_close(found.mass, weights.sum(dim=0))
     torch.testing.assert_close(
         found.effective_sample_size[~found.dead],
@@ -181,3 +184,48 @@ def test_a_column_the_kernel_cannot_see() -> None:
         kernels.RBF(length_scale=[500.0, 0.05]),
     ):
         assert "ignores" not in diagnose(fitted.fit(table, 256), table).verdict
+
+
+LOSSES = {"FairCCLK": "nw", "WeaklySupCCLK": "loo", "HardNegCCLK": "loo"}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_is_diagnosed_by_its_own_weights(name: str) -> None:
+    """The weights, the ridge and the solver that its last call used."""
+    kernel = kernels.RBF(length_scale=20.0)
+    x, y = torch.randn(2, 256, 4)
+    for options in ({}, {"weights": "release", "ridge": 0.5, "solver": "exact"}):
+        loss = getattr(cclk, name)(kernel, **options)
+        loss(x, y, COLORS)
+        found = cclk.diagnose(loss, COLORS)
+        assert found.weights == options.get("weights", LOSSES[name])
+        assert (found.solver, found.reason) == (loss.report.solver, loss.report.reason)
+        settings = {"ridge": 0.01, "weights": LOSSES[name], **options}
+        weights = cclk.conditional_weights(kernel, COLORS.double(), **settings)
+        torch.testing.assert_close(cclk.conditional_weights(loss, COLORS.double()), weights)
+        torch.testing.assert_close(found.mass, weights.sum(dim=0))
+
+
+def test_a_kernel_is_diagnosed_as_fair_cclk_uses_it() -> None:
+    for kernel in (kernels.RBF(length_scale=20.0), kernels.Linear()):
+        found, expected = (cclk.diagnose(each, COLORS) for each in (kernel, cclk.FairCCLK(kernel)))
+        assert str(found) == str(expected)
+        assert found.weights == ("loo" if isinstance(kernel, kernels.Linear) else "nw")
+
+
+def test_a_kernel_average_has_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is solved that the loss does not solve."""
+    monkeypatch.setattr(torch.linalg, "cholesky_ex", None)
+    found = cclk.diagnose(cclk.FairCCLK(kernels.RBF(length_scale=20.0)), COLORS)
+    assert found.negative_share is None
+    assert found.effective_rank is None
+    assert "rank" not in str(found)
+    assert "weights: nw; solver: none" in str(found)
+
+
+def test_options_of_a_loss_are_not_passed_again() -> None:
+    loss = cclk.FairCCLK(kernels.RBF(length_scale=20.0))
+    with pytest.raises(cclk.CclkError, match="a loss has its own ridge, solver and weights"):
+        cclk.diagnose(loss, COLORS, weights="loo")
+    with pytest.raises(cclk.CclkError, match="loss is a InfoNCE: pass a loss with a kernel"):
+        cclk.diagnose(cclk.InfoNCE(), COLORS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy as np
@@ -12,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cclk
-from cclk import conditional_weights, kernels
+from cclk import kernels
 from cclk.condition import as_condition
 from cclk.errors import CclkError
 from cclk.operator.solvers import solve
-from cclk.operator.weights import weigh
+from cclk.operator.weights import Conditioning, weigh
+
+conditional_weights = functools.partial(cclk.conditional_weights, weights="paper")
 
 
 def textbook(matrix: np.ndarray, ridge: float) -> np.ndarray:
@@ -346,11 +349,8 @@ def test_weights_have_the_dtype_of_the_condition() -> None:
 )
 def test_what_is_said_of_the_weights(mode: str, counts_own: bool, dead_below: float) -> None:
     found = weigh(
-        kernels.RBF(length_scale=1.0),
+        Conditioning(kernels.RBF(length_scale=1.0), weights=mode),
         as_condition([1.0, 2.0, 9.0]),
-        0.01,
-        "auto",
-        mode,
         torch.float32,
     )
     assert (found.counts_own, found.dead_below, found.rows(0, 2).dtype) == (
@@ -370,7 +370,7 @@ def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(
     kernel: kernels.Kernel, mode: str
 ) -> None:
     z = as_condition(torch.tensor([0.0, 1.0, 1.0, 2.0, 0.0, 3.0, 1.0]))
-    rows = weigh(kernel, z, 0.1, "auto", mode, torch.float64).rows
+    rows = weigh(Conditioning(kernel, 0.1, weights=mode), z, torch.float64).rows
     whole = rows(0, 7).clone()
     for start, stop in ((0, 3), (3, 6), (6, 7)):
         torch.testing.assert_close(rows(start, stop), whole[start:stop])
@@ -394,7 +394,7 @@ def test_tiles_are_rows_of_the_whole_and_may_be_overwritten(
 def test_mistakes_are_named(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         conditional_weights(
-            **({"kernel": kernels.RBF(length_scale=1), "condition": torch.randn(5)} | arguments)
+            **({"loss": kernels.RBF(length_scale=1), "condition": torch.randn(5)} | arguments)
         )  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="landmarks is 0"):
         cclk.Nystrom(0)

@@ -172,10 +172,12 @@ def test_kernels_of_embeddings(mixed: Dataset) -> None:
     features = dataclasses.replace(mixed, train=train, columns=(Column("f", "embedding", 3),))
     built = methods.build(settings("weaksup-cclk"), features)
     assert isinstance(built.kernel, RBF)
-    assert methods.weights_of(built.loss) == "auto"
+    assert methods.conditioning(built, settings("weaksup-cclk")).weights == "loo"
+    fair = methods.build(settings("fair-cclk"), features)
+    assert methods.conditioning(fair, settings("fair-cclk")).weights == "nw"
     moving = methods.build(settings("hardneg-cclk"), features)
     assert isinstance(moving.kernel, Cosine), "embeddings move during training"
-    assert methods.weights_of(moving.loss) == "loo"
+    assert methods.conditioning(moving, settings("hardneg-cclk")).weights == "loo"
 
 
 @pytest.mark.parametrize("method", ["fair-infonce", "fair-cclk", "infonce"])

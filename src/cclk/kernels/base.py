@@ -136,13 +136,13 @@ class Kernel(ABC):
             before = repr(self)
             self.fit(condition, batch_size=len(condition))
             outside = (
-                " The loss is in evaluation mode, so this may be a validation batch, such as one of"
-                " Lightning's sanity check, and the length scale is kept for training."
+                " The loss is in evaluation mode: this may be a validation batch, such as one of"
+                " Lightning's sanity check."
             )
             warn(
                 f"{before} was not fitted: fitted on the first batch of {len(condition)} as"
                 f" {self!r}.{'' if training else outside} Call kernel.fit(training_condition,"
-                " batch_size) beforehand to fit it on the full training split."
+                " batch_size) beforehand."
             )
 
     def warn_once(self, topic: str, message: str) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cclk._eager import eager
 from cclk.condition import Condition, as_condition
-from cclk.errors import DataError, SettingsError, warn
+from cclk.errors import DataError, warn
 from cclk.kernels import RBF, Kernel
 from cclk.kernels.bandwidth import Scale
 from cclk.losses import release, sparse
@@ -26,25 +26,8 @@ from cclk.losses.core import in_range
 from cclk.losses.objectives import NeighborWeights, WeightedNegatives, WeightedPositives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
 from cclk.operator.diagnose import complaint
-from cclk.operator.solvers import Solver, check_ridge, check_solver
-from cclk.operator.weights import check_mode, resolve, weigh
-
-
-@dataclass(frozen=True)
-class Conditioning:
-    """How a condition becomes weights."""
-
-    kernel: Kernel
-    ridge: float = 0.01
-    solver: Solver = "auto"
-    weights: str = "loo"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise SettingsError(
-                f"kernel is {self.kernel!r}: it must be a kernel from cclk.kernels, such as RBF()"
-            )
-        check_ridge(self.ridge), check_solver(self.solver), check_mode(self.weights)
+from cclk.operator.solvers import Solver
+from cclk.operator.weights import Conditioning, weigh
 
 
 @dataclass(frozen=True)
@@ -108,13 +91,7 @@ def conditional_contrast(
         for table in tables:
             kernel.ensure_fitted(table, training=training)
         negligible = sparse.negligible(dtype, options.scale, len(tables[0]))
-        weights = [
-            weigh(
-                kernel, table, conditioning.ridge, conditioning.solver, conditioning.weights, dtype,
-                negligible,
-            )
-            for table in tables
-        ]  # fmt: skip
+        weights = [weigh(conditioning, table, dtype, negligible) for table in tables]
         objectives = [
             make(layout, options.scale, NeighborWeights(each.rows, layout, each.counts_own))
             for (_, _, layout), each in zip(directions, cycle(weights), strict=False)
@@ -170,8 +147,8 @@ class ConditionalLoss(ContrastiveLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
-            values only, such as RBF and Delta, else "loo".
+            code), "nw" (kernel average) or "auto", the default of the loss: `default_weights`,
+            here "loo".
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
@@ -206,6 +183,10 @@ class ConditionalLoss(ContrastiveLoss):
     """Diagnostics of the last call."""
     embedding_condition: ClassVar[bool] = False
     """Whether the anchor's embedding, detached, is the condition if none is passed."""
+    default_weights: ClassVar[str] = "loo"
+    """What weights="auto" stands for: "nw" with kernels that are large between close values only,
+    or "loo".
+    """
     release_ridge: ClassVar[float] = release.RIDGE
     tiled: ClassVar[type[WeightedNegatives] | type[WeightedPositives] | None] = None
     """The objective with a hand-written slope; used unless a subclass overrides `objective`."""
@@ -216,7 +197,7 @@ class ConditionalLoss(ContrastiveLoss):
         *,
         ridge: float = 0.01,
         solver: Solver = "auto",
-        weights: str = "loo",
+        weights: str = "auto",
         temperature: Temperature = 0.1,
         views: Views = "cross",
         symmetric: bool = False,
@@ -231,7 +212,11 @@ class ConditionalLoss(ContrastiveLoss):
             reduction=reduction,
         )
         self.conditioning = Conditioning(
-            self.default_kernel() if kernel is None else kernel, ridge, solver, weights
+            self.default_kernel() if kernel is None else kernel,
+            ridge,
+            solver,
+            weights,
+            self.default_weights,
         )
         self._examined = False
 
@@ -329,7 +314,7 @@ class ConditionalLoss(ContrastiveLoss):
         shown: dict[str, object] = {"kernel": self.kernel, "ridge": self.conditioning.ridge}
         if self.conditioning.solver != "auto":
             shown["solver"] = self.conditioning.solver
-        return shown | {"weights": resolve(self.conditioning.weights, self.kernel)}
+        return shown | {"weights": self.conditioning.weights}
 
     def get_extra_state(self) -> dict[str, dict[str, Scale]]:
         """The fitted length scales, so that a checkpoint restores them."""

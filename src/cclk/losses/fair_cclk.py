@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from cclk.kernels import Kernel
-from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss, conditional_contrast
 from cclk.losses.objectives import WeightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
+from cclk.operator.weights import Conditioning
 
 
 def fair_cclk(
@@ -28,7 +29,7 @@ def fair_cclk(
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Compute `FairCCLK`; the arguments are those of the class and of its call."""
-    conditioning = Conditioning(kernel, ridge, solver, weights)
+    conditioning = Conditioning(kernel, ridge, solver, weights, FairCCLK.default_weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
     return conditional_contrast(x, y, condition, support, conditioning, options, WeightedNegatives)[
         0
@@ -53,8 +54,8 @@ class FairCCLK(ConditionalLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
-            values only, such as RBF and Delta, else "loo".
+            code), "nw" (kernel average) or "auto", the default of the loss: "nw", but "loo" for
+            kernels that are not large between close values only, such as Linear and Cosine.
         temperature: Scores are cosine similarities divided by the temperature. A number, or an
             `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
@@ -84,6 +85,7 @@ class FairCCLK(ConditionalLoss):
     """
 
     tiled = WeightedNegatives
+    default_weights = "nw"
 
     def __init__(
         self,

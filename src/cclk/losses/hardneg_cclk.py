@@ -10,10 +10,11 @@ from cclk.errors import SettingsError
 from cclk.kernels import Cosine, Kernel
 from cclk.losses import release
 from cclk.losses.autograd import MakeObjective
-from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss, conditional_contrast
 from cclk.losses.objectives import CorrectedNegatives, WeightedNegatives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
+from cclk.operator.weights import Conditioning
 
 
 def hard_neg_cclk(
@@ -24,7 +25,7 @@ def hard_neg_cclk(
     kernel: Kernel,
     ridge: float = 0.01,
     solver: Solver = "auto",
-    weights: str = "loo",
+    weights: str = "auto",
     uniform_share: float = 0.0,
     tau_plus: float = 0.0,
     support: Support | None = None,
@@ -35,7 +36,7 @@ def hard_neg_cclk(
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Compute `HardNegCCLK`; the arguments are those of the class and of its call."""
-    conditioning = Conditioning(kernel, ridge, solver, weights)
+    conditioning = Conditioning(kernel, ridge, solver, weights, HardNegCCLK.default_weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
     make = make_objective(uniform_share, tau_plus)
     return conditional_contrast(
@@ -73,8 +74,7 @@ class HardNegCCLK(ConditionalLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
-            values only, such as RBF and Delta, else "loo".
+            code), "nw" (kernel average) or "auto", the default of the loss: "loo".
         uniform_share: Share of uniform negatives: w is replaced by
             (1 - uniform_share) w + uniform_share / n.
         tau_plus: Assumed share of false negatives, which are as similar as the positive: c is
@@ -115,7 +115,7 @@ class HardNegCCLK(ConditionalLoss):
         *,
         ridge: float = 0.01,
         solver: Solver = "auto",
-        weights: str = "loo",
+        weights: str = "auto",
         uniform_share: float = 0.0,
         tau_plus: float = 0.0,
         temperature: Temperature = 0.1,

@@ -10,10 +10,11 @@ from torch import Tensor
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
 from cclk.losses.autograd import MakeObjective
-from cclk.losses.conditional import ConditionalLoss, Conditioning, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss, conditional_contrast
 from cclk.losses.objectives import OuterPositives, WeightedPositives
 from cclk.losses.options import Options, Reduction, Support, Temperature, Views
 from cclk.operator.solvers import Solver
+from cclk.operator.weights import Conditioning
 
 Positives = Literal["inner", "outer"]
 
@@ -26,7 +27,7 @@ def weakly_sup_cclk(
     kernel: Kernel,
     ridge: float = 0.01,
     solver: Solver = "auto",
-    weights: str = "loo",
+    weights: str = "auto",
     positives: Positives = "inner",
     own_share: float = 0.1,
     support: Support | None = None,
@@ -37,7 +38,7 @@ def weakly_sup_cclk(
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Compute `WeaklySupCCLK`; the arguments are those of the class and of its call."""
-    conditioning = Conditioning(kernel, ridge, solver, weights)
+    conditioning = Conditioning(kernel, ridge, solver, weights, WeaklySupCCLK.default_weights)
     options = Options(temperature, views, symmetric, gather_distributed, reduction)
     make = make_objective(positives, own_share)
     return conditional_contrast(x, y, condition, support, conditioning, options, make)[0]
@@ -78,8 +79,7 @@ class WeaklySupCCLK(ConditionalLoss):
             `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
             the reason.
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code), "nw" (kernel average) or "auto": "nw" for kernels that are large between close
-            values only, such as RBF and Delta, else "loo".
+            code), "nw" (kernel average) or "auto", the default of the loss: "loo".
         positives: "inner", the paper's equation, or "outer", where the logarithm is (see above).
         own_share: With positives="outer", the least share of the anchor's own other view among its
             positives. It is larger for an anchor with few neighbors, whose weights sum to less
@@ -120,7 +120,7 @@ class WeaklySupCCLK(ConditionalLoss):
         *,
         ridge: float = 0.01,
         solver: Solver = "auto",
-        weights: str = "loo",
+        weights: str = "auto",
         positives: Positives = "inner",
         own_share: float = 0.1,
         temperature: Temperature = 0.1,

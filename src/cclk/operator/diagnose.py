@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cclk._eager import eager
 from cclk._notebook import Shown
@@ -16,8 +16,9 @@ from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import HasLengthScale, divisor, effective_neighbors, scaled_leaves
 from cclk.kernels.base import Leaf, group_numbers
 from cclk.kernels.stationary import format_scale
-from cclk.operator.solvers import Solver, check_ridge, check_solver, solve
-from cclk.operator.weights import Weights, check_mode, weigh
+from cclk.operator.operators import Operator
+from cclk.operator.solvers import Solver
+from cclk.operator.weights import Conditioning, Weights, conditioning, weigh
 
 MANY_DEAD = 0.25
 """The share of dead anchors above which a kernel is too narrow."""
@@ -40,10 +41,14 @@ class Diagnosis(Shown):
     """sum_j |w_ji| of each anchor, (n,)."""
     dead: Tensor
     """Anchors without neighbors, boolean (n,)."""
-    negative_share: float
-    """The share of negative entries in the operator W, before any clipping."""
-    effective_rank: float
-    """trace W: the number of independent values that the operator distinguishes."""
+    negative_share: float | None
+    """The share of negative entries in the operator W, before any clipping; None with the weights
+    "nw", which need no operator.
+    """
+    effective_rank: float | None
+    """trace W: the number of independent values that the operator distinguishes; None likewise."""
+    weights: str
+    """The weights in use."""
     solver: str
     """The solver in use."""
     reason: str
@@ -61,68 +66,72 @@ class Diagnosis(Shown):
     def __str__(self) -> str:
         size = self.effective_sample_size.double()
         low, median, high = torch.quantile(size, size.new_tensor([0.1, 0.5, 0.9])).tolist()
+        rank = (
+            ""
+            if self.effective_rank is None or self.negative_share is None
+            else f"  effective rank of W: {self.effective_rank:.1f};"
+            f" negative entries: {self.negative_share:.1%}\n"
+        )
         return (
             f"{self.verdict}\n"
             f"  effective number of neighbors: {low:.1f} (10% quantile), {median:.1f} (median),"
             f" {high:.1f} (90% quantile)\n"
             f"  dead anchors: {int(self.dead.sum())} of {len(size)}\n"
-            f"  effective rank of W: {self.effective_rank:.1f};"
-            f" negative entries: {self.negative_share:.1%}\n"
-            f"  solver: {self.solver} ({self.reason})"
+            f"{rank}"
+            f"  weights: {self.weights}; solver: {self.solver} ({self.reason})"
         )
 
 
 @eager
 def diagnose(
-    kernel: Kernel,
+    loss: nn.Module | Kernel,
     condition: object,
     ridge: float = 0.01,
     solver: Solver = "auto",
     *,
-    weights: str = "loo",
+    weights: str = "auto",
 ) -> Diagnosis:
     """Compute effective numbers of neighbors, dead anchors, rank and a verdict for one batch.
 
     Args:
-        kernel: A kernel; if it has not been fitted, it is fitted on this condition.
+        loss: A loss with a kernel, such as `FairCCLK`, whose weights are diagnosed; or a kernel. If
+            the kernel has not been fitted, it is fitted on this condition.
         condition: The condition of one batch, of the batch size used in training: the number of
             neighbors depends on it.
-        ridge: Regularization of the operator W = (K + ridge I)^-1 K.
-        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
-        weights: "auto", "loo", "paper", "release" or "nw", as in the losses.
+        ridge: Of a kernel: regularization of the operator W = (K + ridge I)^-1 K.
+        solver: Of a kernel: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
+        weights: Of a kernel: "loo", "paper", "release" or "nw", as in the losses; or "auto", the
+            weights of `FairCCLK`.
 
     Shape:
         condition: (n,) or (n, k), or a mapping of columns, with at least 2 rows.
 
     Example:
         >>> import torch
+        >>> from cclk import FairCCLK
         >>> from cclk.kernels import RBF
-        >>> print(diagnose(RBF(length_scale=0.1), torch.linspace(0, 1, 8)).verdict)
+        >>> loss = FairCCLK(RBF(length_scale=0.1))
+        >>> print(diagnose(loss, torch.linspace(0, 1, 8)).verdict)
         Good. Median effective number of neighbors: 2.3 of 7; anchors without neighbors: 0%.
     """
+    how = conditioning(loss, ridge, solver, weights)
     table = as_condition(condition)
     if len(table) < 2:
         raise CclkError(
             f"condition has {len(table)} rows: an anchor needs at least one other sample"
         )
-    kernel.ensure_fitted(table)
-    check_ridge(ridge), check_solver(solver), check_mode(weights)
-
-    weighted = weigh(kernel, table, ridge, solver, weights, torch.float64)
-    operator = weighted.operator or solve(kernel, table, ridge, solver).operator
-    raw = operator.with_rows_scaled(None, torch.float64)
-    negative = sum(
-        int((raw(start, min(start + _TILE, len(table))) < -1e-12).sum())
-        for start in range(0, len(table), _TILE)
-    )
+    how.kernel.ensure_fitted(table)
+    weighted = weigh(how, table, torch.float64)
     size, mass, dead = _measure(weighted, len(table))
-    problem = _problem(kernel, table, size, dead)
+    problem = _problem(how.kernel, table, size, dead)
+    operator = weighted.operator
     return Diagnosis(
         effective_sample_size=size,
         mass=mass,
         dead=dead,
-        negative_share=negative / len(table) ** 2,
-        effective_rank=float((1 - operator.complement).sum()),
+        negative_share=None if operator is None else _negative_share(operator),
+        effective_rank=None if operator is None else float((1 - operator.complement).sum()),
+        weights=how.weights,
         solver=weighted.solver,
         reason=weighted.reason,
         healthy=problem is None,
@@ -132,34 +141,31 @@ def diagnose(
     )
 
 
+def _negative_share(operator: Operator) -> float:
+    rows, size = operator.with_rows_scaled(None, torch.float64), len(operator)
+    negative = sum(
+        int((rows(start, min(start + _TILE, size)) < -1e-12).sum())
+        for start in range(0, size, _TILE)
+    )
+    return negative / size**2
+
+
 def examine(
-    kernel: Kernel,
-    condition: object,
-    ridge: float = 0.01,
-    solver: Solver = "auto",
-    *,
-    weights: str = "loo",
-    anchors: int | None = None,
+    how: Conditioning, condition: object, *, anchors: int | None = None
 ) -> tuple[Tensor, str | None]:
     """Compute only the effective numbers of neighbors, (anchors,), and the problem, if any.
 
     Args:
-        kernel, condition, ridge, solver, weights: As in `diagnose`.
+        how: A kernel and its options.
+        condition: As in `diagnose`.
         anchors: The number of leading samples that are anchors; all by default. The others are
             neighbors only.
     """
     table = as_condition(condition)
-    kernel.ensure_fitted(table)
-    weighted = weigh(kernel, table, ridge, solver, weights, torch.float64)
+    how.kernel.ensure_fitted(table)
+    weighted = weigh(how, table, torch.float64)
     size, _, dead = _measure(weighted, len(table) if anchors is None else anchors)
-    return size, _problem(kernel, table, size, dead)
-
-
-def neighbors_of(
-    kernel: Kernel, condition: object, ridge: float, solver: Solver, *, weights: str, anchors: int
-) -> Tensor:
-    """Compute the effective numbers of neighbors as in `examine`, (anchors,)."""
-    return examine(kernel, condition, ridge, solver, weights=weights, anchors=anchors)[0]
+    return size, _problem(how.kernel, table, size, dead)
 
 
 def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:

@@ -6,20 +6,20 @@ name       w(z_j, z_i)                                               own pair
 "release"  W_ji if at least 1e-6, with K_ii = 1: the authors' code   excluded
 "nw"       K_ji / sum_{k != i} K_ki of the positive part of K:       excluded
            a kernel average (Nadaraya-Watson), without a solve
-"auto"     "nw" for kernels that are large between close values only, such
-           as RBF and Delta, else "loo"
+"auto"     those of the loss: "nw" for `FairCCLK` if the kernel is large between
+           close values only, as RBF and Delta are, else "loo"
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cclk._eager import eager
 from cclk.condition import Condition, as_condition
-from cclk.errors import CclkError
+from cclk.errors import CclkError, SettingsError
 from cclk.kernels import Kernel
 from cclk.operator.neighborhoods import Neighborhoods, find
 from cclk.operator.operators import LocalRows, Near, Operator, Rows
@@ -35,16 +35,51 @@ def check_mode(weights: str) -> str:
     return weights
 
 
-def resolve(weights: str, kernel: Kernel) -> str:
-    """Return the variant that "auto" stands for with a kernel; others as they are.
+@dataclass(frozen=True)
+class Conditioning:
+    """How a condition becomes weights."""
+
+    kernel: Kernel
+    ridge: float = 0.01
+    solver: Solver = "auto"
+    weights: str = "auto"
+    """Name of a variant; "auto" is replaced by the one that it stands for."""
+    default: InitVar[str] = "nw"
+    """The weights of the loss, which "auto" stands for if the kernel is local, else "loo": an
+    average over another kernel is one over all samples.
+    """
+
+    def __post_init__(self, default: str) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise SettingsError(
+                f"kernel is {self.kernel!r}: it must be a kernel from cclk.kernels, such as RBF()"
+            )
+        check_ridge(self.ridge), check_solver(self.solver), check_mode(self.weights)
+        if self.weights == "auto":
+            object.__setattr__(self, "weights", default if self.kernel.local else "loo")
+
+
+def conditioning(source: object, ridge: float, solver: Solver, weights: str) -> Conditioning:
+    """Return how a loss weights samples, or how a kernel with these options does.
 
     Args:
-        weights: Name of a variant.
-        kernel: The kernel.
+        source: A conditional loss, whose options are not to be passed again, or a kernel.
+        ridge, solver, weights: As in the losses; "auto" weights of a kernel are those of
+            `FairCCLK`.
     """
-    if weights != "auto":
-        return weights
-    return "nw" if kernel.local else "loo"
+    own = getattr(source, "conditioning", None)
+    if not isinstance(own, Conditioning):
+        if not isinstance(source, Kernel):
+            raise CclkError(
+                f"loss is a {type(source).__name__}: pass a loss with a kernel, such as FairCCLK,"
+                " or a kernel"
+            )
+        return Conditioning(source, ridge, solver, weights)
+    if (ridge, solver, weights) != (0.01, "auto", "auto"):
+        raise CclkError(
+            "a loss has its own ridge, solver and weights: pass its kernel to use others"
+        )
+    return own
 
 
 @dataclass(frozen=True)
@@ -63,31 +98,22 @@ class Weights:
 
 
 def weigh(
-    kernel: Kernel,
-    condition: Condition,
-    ridge: float,
-    solver: Solver,
-    weights: str,
-    dtype: torch.dtype,
-    negligible: float = 0.0,
+    how: Conditioning, condition: Condition, dtype: torch.dtype, negligible: float = 0.0
 ) -> Weights:
     """Return the weights of a fitted kernel on a condition.
 
     Args:
-        kernel: A fitted kernel.
+        how: A fitted kernel and its options.
         condition: The condition of n samples.
-        ridge: The regularization of the operator.
-        solver: How the operator is computed.
-        weights: Name of a variant.
         dtype: The dtype of the weights.
         negligible: Weights of "nw" up to this one may be set to 0.
     """
+    kernel, weights = how.kernel, how.weights
     check_values(kernel, condition)
-    weights = resolve(weights, kernel)
     if weights == "nw":
         rows: Rows = KernelAverage(kernel, condition, dtype, negligible)
         return Weights(rows, False, 1e-3, "none", "a kernel average needs no solve")
-    solution = solve(kernel, condition, ridge, solver, unit_diagonal=weights == "release")
+    solution = solve(kernel, condition, how.ridge, how.solver, unit_diagonal=weights == "release")
     operator = solution.operator
     # The bound keeps the quotient finite if an anchor explains itself entirely (0 / 0).
     factor = 1 / operator.complement.clamp_min(1e-12) if weights == "loo" else None
@@ -191,22 +217,23 @@ def _reciprocal(total: Tensor) -> Tensor:
 
 @eager
 def conditional_weights(
-    kernel: Kernel,
+    loss: nn.Module | Kernel,
     condition: object,
     ridge: float = 0.01,
     solver: Solver = "auto",
     *,
-    weights: str = "paper",
+    weights: str = "auto",
 ) -> Tensor:
-    """W = (K + ridge I)^-1 K, with W[j, i] = w(z_j, z_i): the weight of sample j for anchor i.
+    """Return w(z_j, z_i), the weight of sample j for anchor i, in row j and column i.
 
     Args:
-        kernel: A kernel; if it has not been fitted, it is fitted on this condition.
+        loss: A loss with a kernel, such as `FairCCLK`, whose weights are returned; or a kernel. If
+            the kernel has not been fitted, it is fitted on this condition.
         condition: The condition of n samples.
-        ridge: A positive number, the regularization.
-        solver: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
-        weights: "paper" for W itself; "auto", "loo", "release" or "nw" for the weights used by a
-            loss.
+        ridge: Of a kernel: a positive number, the regularization.
+        solver: Of a kernel: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
+        weights: Of a kernel: "loo", "release" or "nw", as in the losses; "paper" for the operator
+            W = (K + ridge I)^-1 K itself; or "auto", the weights of `FairCCLK`.
 
     Shape:
         condition: (n,) or (n, k), or a mapping of columns. Returns (n, n), in the dtype of the
@@ -215,7 +242,7 @@ def conditional_weights(
     Example:
         >>> import torch
         >>> from cclk.kernels import Delta
-        >>> conditional_weights(Delta(), torch.tensor([0, 0, 1]), ridge=1.0)
+        >>> conditional_weights(Delta(), torch.tensor([0, 0, 1]), ridge=1.0, weights="paper")
         tensor([[0.3333, 0.3333, 0.0000],
                 [0.3333, 0.3333, 0.0000],
                 [0.0000, 0.0000, 0.5000]], dtype=torch.float64)
@@ -226,7 +253,7 @@ def conditional_weights(
     table = as_condition(condition)
     if len(table) == 0:
         raise CclkError("condition has no rows: pass at least one sample")
-    kernel.ensure_fitted(table)
-    check_ridge(ridge), check_solver(solver), check_mode(weights)
-    rows = weigh(kernel, table, ridge, solver, weights, torch.float64).rows
+    how = conditioning(loss, ridge, solver, weights)
+    how.kernel.ensure_fitted(table)
+    rows = weigh(how, table, torch.float64).rows
     return rows(0, len(table)).T.to(table.dtype)

@@ -65,11 +65,9 @@ def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> K
     condition = method.condition.rows(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)
+        how = methods.conditioning(method, run.settings)
         weights = cclk.conditional_weights(
-            method.kernel,
-            condition,
-            run.settings.loss.ridge,
-            weights=methods.weights_of(method.loss),
+            how.kernel, condition, how.ridge, how.solver, weights=how.weights
         )
     return kernel_figure(
         method.kernel(condition),

@@ -213,15 +213,9 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         queue = others[~torch.isin(others, rows)]
         if settings.train.queue != "all":
             queue = queue[: settings.train.queue]
-        seen, loss = built.condition.rows(torch.cat([rows, queue])), settings.loss
-        size, wrong = examine_kernel(
-            built.kernel,
-            seen,
-            loss.ridge,
-            loss.solver,
-            weights=methods.weights_of(built.loss),
-            anchors=len(rows),
-        )
+        seen = built.condition.rows(torch.cat([rows, queue]))
+        how = methods.conditioning(built, settings)
+        size, wrong = examine_kernel(how, seen, anchors=len(rows))
         return float(size.median()), wrong
 
 

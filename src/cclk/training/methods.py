@@ -21,7 +21,7 @@ from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
-from cclk.losses.conditional import Conditioning
+from cclk.operator.weights import Conditioning
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
 
@@ -76,9 +76,7 @@ class MethodSpec:
 
 INFONCE = MethodSpec(cclk.InfoNCE, "nothing")
 WEAKSUP_INFONCE = MethodSpec(cclk.WeaklySupInfoNCE, "clusters", "weaksup")
-WEAKSUP_CCLK = MethodSpec(
-    functools.partial(cclk.WeaklySupCCLK, weights="auto"), batches="neighbors"
-)
+WEAKSUP_CCLK = MethodSpec(cclk.WeaklySupCCLK, batches="neighbors")
 FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair")
 FAIR_CCLK = MethodSpec(cclk.FairCCLK)
 HARDNEG_INFONCE = MethodSpec(cclk.HardNegInfoNCE, "nothing")
@@ -153,14 +151,20 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
-def weights_of(loss: nn.Module) -> str:
-    """Return the weights that a loss uses; "auto" for one that is not of this package.
+def conditioning(method: Method, settings: Settings) -> Conditioning:
+    """Return how the loss of a method weights samples.
+
+    A loss that is not of this package is taken to use the weights of `FairCCLK`.
 
     Args:
-        loss: The loss of a method.
+        method: A method with a kernel.
+        settings: The settings of the run.
     """
-    conditioning = getattr(loss, "conditioning", None)
-    return conditioning.weights if isinstance(conditioning, Conditioning) else "auto"
+    own = getattr(method.loss, "conditioning", None)
+    if isinstance(own, Conditioning):
+        return own
+    assert method.kernel is not None
+    return Conditioning(method.kernel, settings.loss.ridge, settings.loss.solver)
 
 
 def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
@@ -274,10 +278,8 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
         "weights": options.weights,
         "tau_plus": options.tau_plus,
     }
-    # Each method has its own default of these.
-    for name in ("weights", "tau_plus"):
-        if arguments[name] == "auto":
-            del arguments[name]
+    if options.tau_plus == "auto":  # each loss has its own default
+        del arguments["tau_plus"]
     loss = call(spec.loss, arguments, {}, what=f"the loss of {settings.method}")
     if not isinstance(loss, nn.Module):
         raise SettingsError(

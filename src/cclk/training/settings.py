@@ -130,7 +130,7 @@ class LossSettings(Section):
     offset: float = Field(0.0, ge=0, description="offset of the polynomial kernel")
     ridge: float = Field(0.01, gt=0, description="regularization of the conditional operator")
     weights: Literal["auto", "loo", "paper", "release", "nw"] = Field(
-        "auto", description="weights of neighbors; auto: those of the method"
+        "auto", description="weights of neighbors; auto: nw for fair-cclk, else loo"
     )
     positives: Literal["inner", "outer"] = Field(
         "outer",

@@ -21,7 +21,7 @@ from cclk.errors import SettingsError
 from cclk.losses import distributed
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.chunks import Chunks
-from cclk.operator.diagnose import neighbors_of
+from cclk.operator.diagnose import examine
 from cclk.training import _process, methods
 from cclk.training.batch_norm import alone, synchronize
 from cclk.training.launch import launch
@@ -251,15 +251,12 @@ class Trainer:
         if self.removal is not None and self.removal.last is not None:
             line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
-            rows, options = self._rows, self.settings.loss
+            rows = self._rows
             if self.momentum is not None:
                 rows = torch.cat([rows, self.momentum.used])
-            neighbors = neighbors_of(
-                self.method.kernel,
+            neighbors, _ = examine(
+                methods.conditioning(self.method, self.settings),
                 self.method.condition.rows(rows),
-                options.ridge,
-                options.solver,
-                weights=methods.weights_of(self.method.loss),
                 anchors=len(self._rows),
             )
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
