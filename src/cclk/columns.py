@@ -40,20 +40,20 @@ Kind = Literal["continuous", "categorical", "attributes", "embedding"]
 SEPARATOR = ";"
 CIRCULAR = "circular"
 """Follows the name of a condition whose numbers are positions on a circle: `hour:circular`."""
-_ANGLES = (2 * math.pi, 360.0)
 _PERIODS: dict[str, tuple[float, ...]] = {
     "hour": (24.0,),
     "weekday": (7.0,),
     "dayofweek": (7.0,),
     "dow": (7.0,),
     "month": (12.0,),
-    "hue": (1.0, *_ANGLES),
+    "hue": (1.0, 2 * math.pi, 180.0, 256.0, 360.0),
+    "orientation": (math.pi, 2 * math.pi, 180.0, 360.0),
 } | dict.fromkeys(
-    ("angle", "azimuth", "bearing", "direction", "heading", "longitude", "orientation", "phase"),
-    _ANGLES,
+    ("angle", "azimuth", "bearing", "direction", "heading", "longitude", "phase"),
+    (2 * math.pi, 360.0),
 )
 """Word in the name of a column -> its period in each of its usual units."""
-_USUAL = sorted({period for periods in _PERIODS.values() for period in periods} | {60.0})
+_USUAL = (1.0, 2 * math.pi, 7.0, 12.0, 24.0, 60.0, 360.0)
 _SETS = 0.05
 MAX_INTEGER = 1 << 53
 LARGE_INTEGERS = (

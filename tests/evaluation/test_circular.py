@@ -81,6 +81,8 @@ def test_a_weekday_and_a_column_of_any_name(hour: Floats) -> None:
         ("angle", np.arange(-60, 61), 0),
         ("hue", np.linspace(0, 1), 1),
         ("hue", np.arange(360), 360),
+        ("hue", np.arange(180), 180),
+        ("hue", np.arange(256), 256),
         ("shour", np.arange(24), 0),
         ("age", np.arange(24), 0),
     ],

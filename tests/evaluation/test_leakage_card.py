@@ -86,6 +86,19 @@ def test_categories_that_training_lacks_are_not_an_all_clear(
     assert _prediction(inputs).startswith(verdict)
 
 
+@pytest.mark.parametrize(
+    ("value", "width", "verdict"),
+    [
+        (0.03, 0.01, "probes read R^2 0.03 from the inputs: nothing to remove"),
+        (0.03, 0.2, "probes read R^2 0.03 from the inputs: too few rows to tell"),
+        (0.5, 0.1, "probes read R^2 0.50 from the inputs and 0.50 from the untrained encoder"),
+    ],
+)
+def test_the_prediction_before_training(value: float, width: float, verdict: str) -> None:
+    column = ColumnLeakage({"linear": Estimate(value, value - width, value + width, "r2")})
+    assert _prediction({"inputs": column, "untrained": column}) == verdict
+
+
 def test_worst_probe_reads_a_product_that_ridge_cannot(measured: Leakage) -> None:
     dose = measured["dose"]
     assert set(dose.by_probe) == PROBES

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkWarning
-from cclk.evaluation.change import SMALLEST
+from cclk.evaluation.change import is_read, nothing_read
 from cclk.evaluation.evaluate import evaluate, prepare
 from cclk.evaluation.feature_splits import Samples
 from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, measure_leakage
@@ -31,6 +31,8 @@ _SAMPLE = 2000
 """Training samples that a prediction before training uses."""
 _FEW = 50
 """Samples of a split below which nothing is predicted."""
+_RESAMPLES = 200
+"""Of the test split, for the intervals of that prediction."""
 _NUMBERS = 20_000_000
 """Numbers of a training split that the label is predicted from."""
 
@@ -87,7 +89,7 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
         indicators = torch.eye(len(dataset.classes))
         representations["label"] = lambda split: indicators[split.y]
     measured = {
-        name: _leakage(_samples(each, settings, dataset, _SAMPLE), settings, dataset, 1)
+        name: _leakage(_samples(each, settings, dataset, _SAMPLE), settings, dataset, _RESAMPLES)
         for name, each in representations.items()
     }
     for name in measured["inputs"]:
@@ -99,13 +101,13 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
 def _prediction(leakage: Mapping[str, ColumnLeakage]) -> str:
     if doubt := leakage["inputs"].doubt:
         return f"{doubt}, so what can be removed is not known before training"
-    worst = {name: each.worst.value for name, each in leakage.items() if each.worst}
+    worst = {name: each.worst for name, each in leakage.items() if each.worst}
     reading = f" (read as {leakage['inputs'].reading})" if leakage["inputs"].reading else ""
     text = f"probes read R^2 {worst['inputs']:.2f} from the inputs{reading}"
-    if worst["inputs"] <= SMALLEST["r2"]:
-        return f"{text}: there is nothing to remove"
+    if not is_read(worst["inputs"]):
+        return f"{text}: {nothing_read(worst['inputs'])}"
     text += f" and {worst['untrained']:.2f} from the untrained encoder"
-    if worst.get("label", 0.0) > SMALLEST["r2"]:
+    if "label" in worst and is_read(worst["label"]):
         text += (
             f"; the label alone reveals {worst['label']:.2f}: with less than that, features cannot"
             " determine the label"

@@ -19,6 +19,17 @@ SMALLEST: dict[Unit, float] = {"r2": 0.05, "accuracy": 0.01}
 Verdict = Literal["higher", "lower", "same", "unclear"]
 
 
+def is_read(worst: Estimate) -> bool:
+    """Return whether R² matters, and is above 0 by more than chance."""
+    return worst.value >= SMALLEST["r2"] and worst.low > 0
+
+
+def nothing_read(*worst: Estimate) -> str:
+    """Return the verdict on scores none of which is read: the intervals may allow more."""
+    wide = max(each.high for each in worst) >= 2 * SMALLEST["r2"]
+    return "too few rows to tell" if wide else "nothing to remove"
+
+
 @dataclass(frozen=True)
 class Change:
     """From one value to another of the same unit."""

@@ -15,7 +15,7 @@ from cclk._files import replace_text
 from cclk._notebook import Shown
 from cclk._reading import check_json, read_json, reason
 from cclk.errors import RunError
-from cclk.evaluation.change import SMALLEST, Change
+from cclk.evaluation.change import SMALLEST, Change, is_read, nothing_read
 from cclk.evaluation.estimate import Estimate, Unit
 from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, aligned
 
@@ -108,11 +108,10 @@ class Evaluation(Shown):
         if not worst or after is None:
             return ""
         before = max(worst, key=float)
-        if not _is_read(before):
-            if _is_read(after) and after.low > before.high:
+        if not is_read(before):
+            if is_read(after) and after.low > before.high:
                 return "encoded by training"
-            wide = max(before.high, after.high) >= 2 * SMALLEST["r2"]
-            return "too few rows to tell" if wide else "nothing to remove"
+            return nothing_read(before, after)
         share = after.value / before.value if after.value >= SMALLEST["r2"] else 0.0
         verdict = next((name for most, name in _REMAINS.items() if share <= most), "not removed")
         unclear = verdict != "not removed" and after.high > before.low
@@ -198,11 +197,6 @@ class Evaluation(Shown):
         projection = file.projection.scores(condition) if file.projection else None
         baselines = {name: each.scores(condition) for name, each in file.baselines.items()}
         return cls(file.encoder.scores(condition), projection, file.version, baselines)
-
-
-def _is_read(worst: Estimate) -> bool:
-    """Whether R² matters, and is above 0 by more than chance."""
-    return worst.value >= SMALLEST["r2"] and worst.low > 0
 
 
 def _beside(others: Mapping[str, Estimate | None]) -> str:
