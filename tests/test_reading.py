@@ -17,6 +17,8 @@ import pytest
 
 from benchmarks import fuzz
 from benchmarks.fuzz_mutations import _npy
+from cclk import datasets
+from cclk._files import read_tensors
 from cclk._reading import parse_json, read_json
 from cclk.data import arrays
 from cclk.data.decode import read_image
@@ -183,3 +185,13 @@ def test_images_of_other_formats_and_too_many_pixels(
     (tmp_path / "a.png").write_bytes(stream.getvalue())
     with pytest.raises(DataError, match=r"a\.png has 110 pixels, more than the 100"):
         read_image(str(tmp_path / "a.png"), 8, "L")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.npz"])
+def test_git_lfs_pointers_are_named(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    with pytest.raises(DataError, match=rf"{name}.* is a Git LFS pointer: run git lfs pull"):
+        datasets.load(str(path), **({} if name.endswith("npz") else {"features": "x"}))
+    with pytest.raises(OSError, match="it is a Git LFS pointer"):
+        read_tensors(path)

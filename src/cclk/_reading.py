@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 LARGEST_TEXT = 1 << 26
 """Bytes of the largest text file that is read at once."""
+POINTER = "it is a Git LFS pointer: run git lfs pull to get the file itself"
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _DEPTH = 32
 _INTEGER = 1 << 63
 LARGEST_NUMBER = 1e100
@@ -39,7 +41,8 @@ def file_size(path: Path) -> int:
     """Return the size of a regular file in bytes.
 
     Raises:
-        OSError: If it is missing, or a folder, a pipe or a device, which might never end.
+        OSError: If it is missing, a pointer of Git LFS, or a folder, pipe or device, which might
+            never end.
     """
     try:
         status = path.stat()
@@ -48,7 +51,16 @@ def file_size(path: Path) -> int:
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
         raise OSError(f"it is {kind}, not a file")
+    if status.st_size < 1000:  # as every pointer
+        with path.open("rb") as file:
+            if is_pointer(file.read(len(_POINTER))):
+                raise OSError(POINTER)
     return status.st_size
+
+
+def is_pointer(start: bytes) -> bool:
+    """Whether a file that starts with these bytes is a pointer of Git LFS to the file itself."""
+    return start.startswith(_POINTER)
 
 
 def read_bytes(path: Path, limit: int = LARGEST_TEXT) -> bytes:

@@ -9,6 +9,9 @@ import pytest
 from PIL import Image
 
 from cclk.cli.main import main
+from cclk.training import check as checking
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 
 
 def table(folder: Path, rows: int = 80) -> Path:
@@ -117,6 +120,54 @@ def test_problems_are_named_and_end_with_1(
     assert "condition flat never changes" in told
     assert "rare classes will hardly be learned" in told
     assert "fewer condition columns" in told
+
+
+def train(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    arguments = ["--data", folder / "t.csv", "--image", "path", "--condition", "age"]
+    network = ["--encoder", "lenet5", "--data-dir", folder, "--steps", "2", "--out", folder / "run"]
+    code = main(["train", *map(str, [*arguments, *network]), "--batch-size", "32", "--quiet"])
+    return code, capsys.readouterr().err
+
+
+def test_training_lists_all_unreadable_images_before_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(tmp_path)
+    for row in range(3, 8):
+        (tmp_path / f"{row}.png").write_text("no image")
+    (tmp_path / "50.png").write_bytes((tmp_path / "50.png").read_bytes()[:150])
+    code, told = train(tmp_path, capsys)
+    assert code == 2
+    assert told.startswith(
+        "cclk: 6 of 80 images cannot be read: is not an image in a supported format ("
+    )
+    assert " and 2 more); it may be truncated or damaged (50.png): replace them" in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_git_lfs_pointers_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path)
+    for image in tmp_path.glob("*.png"):
+        image.write_bytes(POINTER)
+    code, told = train(tmp_path, capsys)
+    assert code == 2
+    assert "80 of 80 images cannot be read: is a Git LFS pointer (" in told
+    assert "run git lfs pull" in told
+    arguments = ["--image", "path", "--condition", "age", "--data-dir", tmp_path]
+    code, told = check(capsys, "--data", path, *arguments)
+    assert code == 1
+    assert "is a Git LFS pointer" in told
+
+
+def test_images_are_checked_for_a_limited_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table(tmp_path)
+    monkeypatch.setattr(checking, "_SECONDS", 0)
+    arguments = ["--image", "path", "--condition", "age", "--encoder", "lenet5"]
+    code, told = check(capsys, "--data", path, *arguments, "--data-dir", tmp_path)
+    assert code == 0
+    assert "0 of 80 images were read, within 0 seconds, without a fault" in told
 
 
 def test_conditions_among_inputs_and_constant_inputs(

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cclk._extras import needed_for
+from cclk._reading import is_pointer
 from cclk.errors import DataError
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ def read_image(path: str, size: int, mode: Mode) -> tuple[npt.NDArray[np.uint8],
             f"the image {path} is missing: restore it, or remove it from the list"
         ) from error
     except UnidentifiedImageError as error:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            if is_pointer(stream.read(100)):
+                raise DataError(
+                    f"the image {path} is a Git LFS pointer: run git lfs pull to get the image"
+                ) from None
         raise DataError(
             f"{path} is not an image in a supported format ({', '.join(FORMATS)}): replace it, or"
             " remove it from the list"

@@ -18,9 +18,14 @@ tensor([255,   0,   0], dtype=torch.uint8)
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Iterator, Sequence
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +42,7 @@ from cclk.errors import DataError
 _FORM = 1
 """Increased when decoding changes, so that caches with the old values are not read."""
 _CHUNK = 16
+_NAMED = 3
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -98,6 +104,19 @@ class StreamedImages:
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[row] for row in range(len(self)))
+
+    def faults(self, seconds: float = math.inf) -> tuple[dict[str, str], int]:
+        """Decode all images into the cache; return the path and fault of those that cannot be
+        read, and how many rows were tried.
+
+        Args:
+            seconds: the time after which the rest is not tried; the order is random then.
+        """
+        rows = np.unique(self._rows)
+        if math.isfinite(seconds):
+            rows = np.random.default_rng(0).permutation(rows)
+        faults, tried = self._source.faults(rows, seconds)
+        return faults, int(np.isin(self._rows, rows[:tried]).sum())
 
     def subset(self, rows: Tensor) -> StreamedImages:
         """Return the selected rows, in this order, with the same cache; nothing is read.
@@ -177,15 +196,67 @@ class _Source:
                     list(pool.map(lambda chunk: self._decode(cache, rows, chunk, result), chunks))
         return torch.from_numpy(result)
 
+    def faults(self, rows: Rows, seconds: float) -> tuple[dict[str, str], int]:
+        faults: dict[str, str] = {}
+        end, tried = time.monotonic() + seconds, 0
+        with self._cache.open() as cache, ThreadPoolExecutor(self._threads) as pool:
+            while tried < len(rows) and time.monotonic() < end:
+                some = rows[tried : tried + _CHUNK * self._threads].tolist()
+                for row, fault in zip(
+                    some, pool.map(partial(self._fault, cache), some), strict=True
+                ):
+                    if fault:
+                        faults[self.paths[row]] = fault
+                tried += len(some)
+        return faults, tried
+
+    def _fault(self, cache: OpenCache, row: int) -> str:
+        if cache.read(row) is None:
+            try:
+                self._store(cache, row)
+            except DataError as error:
+                return str(error)
+        return ""
+
+    def _store(self, cache: OpenCache, row: int) -> npt.NDArray[np.uint8]:
+        """Decode an image into the cache."""
+        values, status = read_image(self.paths[row], self.size, self.mode)
+        # A file that changed after the hash was computed is not stored under that hash.
+        if (status.st_size, status.st_mtime_ns) == tuple(self._stamps[row]):
+            cache.write(row, values.tobytes())
+        return values
+
     def _decode(
         self, cache: OpenCache, rows: Rows, positions: list[int], result: npt.NDArray[np.uint8]
     ) -> None:
         for position in positions:
-            row = int(rows[position])
-            result[position], status = read_image(self.paths[row], self.size, self.mode)
-            # A file that changed after the hash was computed is not stored under that hash.
-            if (status.st_size, status.st_mtime_ns) == tuple(self._stamps[row]):
-                cache.write(row, result[position].tobytes())
+            result[position] = self._store(cache, int(rows[position]))
+
+
+def describe_faults(faults: Mapping[str, str], total: int) -> str:
+    """Return one sentence on images that cannot be read: how many, the first names, the reasons.
+
+    >>> describe_faults({"a/1.png": "the image a/1.png is missing: restore it"}, 80)
+    '1 of 80 images cannot be read: is missing (1.png): replace them, or remove their rows'
+
+    Args:
+        faults: path and message of each such image.
+        total: the number of all images.
+    """
+    names = defaultdict(list)
+    for path, message in faults.items():
+        why = re.sub(r" \([^)]*\)", "", message.rpartition(path)[2].partition(":")[0]).strip()
+        names[why.removeprefix("cannot be read, ") or "damaged"].append(Path(path).name)
+    parts = []
+    for why, some in sorted(names.items(), key=lambda item: -len(item[1]))[:3]:
+        more = f" and {len(some) - _NAMED:,} more" if len(some) > _NAMED else ""
+        shown = [
+            name if len(name) <= 24 else f"{name[:8]}...{name[-12:]}" for name in some[:_NAMED]
+        ]
+        parts.append(f"{why} ({', '.join(shown)}{more})")
+    pointers = any("Git LFS" in why for why in names)
+    remedy = "run git lfs pull" if pointers else "replace them, or remove their rows"
+    return f"{len(faults):,} of {total:,} images cannot be read: {'; '.join(parts)}: {remedy}"
 
 
 def _integers(rows: Tensor) -> Rows:

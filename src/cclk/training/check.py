@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from cclk.condition import placed
 from cclk.data.dataset import Dataset, Split
-from cclk.data.streamed import StreamedImages
+from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
 from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
@@ -23,7 +24,8 @@ from cclk.training.settings import Settings
 from cclk.training.trainer import Trainer
 
 _BATCH = 256
-_SHOWN = 5
+_SECONDS = 30
+"""Time for reading images; training reads all of them."""
 _FEW_NEIGHBORS = 1.5
 _UNIQUE = 0.5
 """A categorical column with a larger share of distinct values names rows, not groups."""
@@ -86,21 +88,17 @@ def _splits(dataset: Dataset) -> dict[str, Split]:
 
 
 def _images(dataset: Dataset) -> Iterator[Finding]:
-    bad: list[str] = []
-    total = 0
-    for split in _splits(dataset).values():
-        if isinstance(split.x, StreamedImages):
-            total += len(split)
-            for start in range(0, len(split), _BATCH):
-                bad += _unreadable(split.x, range(start, min(start + _BATCH, len(split))))
-    if bad:
-        more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        yield Finding(
-            "problem",
-            f"{len(bad)} of {total:,} images cannot be read: {'; '.join(bad[:_SHOWN])}{more}",
-        )
+    faults, total, tried = _faults(dataset, _SECONDS)
+    if faults:
+        yield Finding("problem", describe_faults(faults, total))
     elif total:
-        yield Finding("fine", f"all {total:,} images can be read")
+        some = (
+            f"all {total:,} images can be read"
+            if tried == total
+            else f"{tried:,} of {total:,} images were read, within {_SECONDS} seconds, without a"
+            " fault; training reads all of them first"
+        )
+        yield Finding("fine", some)
         sample = dataset.train.x[torch.arange(min(_BATCH, len(dataset.train)))]
         if sample.shape[1] == 3 and bool((sample == sample[:, :1]).all()):
             yield Finding(
@@ -109,15 +107,22 @@ def _images(dataset: Dataset) -> Iterator[Finding]:
             )
 
 
-def _unreadable(x: StreamedImages, rows: range) -> list[str]:
-    try:
-        x[torch.tensor(rows)]
-    except DataError as error:
-        if len(rows) == 1:
-            return [str(error)]
-        middle = len(rows) // 2
-        return _unreadable(x, rows[:middle]) + _unreadable(x, rows[middle:])
-    return []
+def require_readable(dataset: Dataset) -> None:
+    """Read all images of a dataset, and raise one error for those that cannot be read."""
+    faults, total, _ = _faults(dataset)
+    if faults:
+        raise DataError(describe_faults(faults, total))
+
+
+def _faults(dataset: Dataset, seconds: float = math.inf) -> tuple[dict[str, str], int, int]:
+    """The path and fault of images that cannot be read, the number of images, and of those read."""
+    faults: dict[str, str] = {}
+    splits = [split.x for split in _splits(dataset).values() if isinstance(split.x, StreamedImages)]
+    total, tried = sum(map(len, splits)), 0
+    for x in splits:
+        more, count = x.faults(seconds * len(x) / max(total, 1))
+        faults, tried = faults | more, tried + count
+    return faults, total, tried
 
 
 def _inputs(split: Split) -> Iterator[Finding]:

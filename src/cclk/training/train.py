@@ -12,12 +12,14 @@ import torch
 import cclk
 from cclk._files import LOCK, locked
 from cclk._reading import reason
+from cclk._terminal import Console
 from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import Interrupted, RunError, warn
 from cclk.training import methods
 from cclk.training._process import computing_with, deferred_signals
 from cclk.training.callbacks import Callback
+from cclk.training.check import require_readable
 from cclk.training.checkpoints import (
     CHECKPOINTS,
     RunIdentity,
@@ -95,6 +97,9 @@ def _train(
         loop = None
         try:
             dataset = dataset or load_dataset(settings)
+            if first:
+                with Console(stderr=True, quiet=quiet).status("reading all data"):
+                    require_readable(dataset)
             settings, notice = methods.fitting_batch(settings, dataset)
             if notice and first:
                 warn(notice)
