@@ -29,7 +29,7 @@ test: setup browser
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 
-# Trains two encoders, measures them, and shows what conditioning does: about three minutes the first time, one after that, on two cores.
+# Trains two encoders, measures them beside an untrained one, and shows what conditioning does: three to five minutes the first time.
 demo: setup
 	$(BIN)/cclk demo
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from pages import PAGES, ROOT, blocks, commands
 
 import cclk
 from benchmarks import figures, reference, tables
+from cclk import registry
+from cclk.cli.demo import RUNS
 from cclk.cli.main import build_app
 from cclk.cli.results import results
+from cclk.experiments.results import read
 from cclk.training.settings import load
 
 README = (ROOT / "README.md").read_text()
@@ -87,6 +91,51 @@ def test_links_lead_somewhere(page: str) -> None:
         linked = (ROOT / page).parent / path if path else ROOT / page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked.read_text()), target
+
+
+def test_contributing_lists_every_package() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text[text.index("| package |") : text.index("| outside")]
+    first = "\n".join(line.split("|")[1] for line in table.splitlines() if line)
+    listed = set(re.findall(r"`(\w+(?:/|\.py))`", first))
+    entries = (ROOT / "src" / "cclk").iterdir()
+    names = {f"{path.name}/" if path.is_dir() else path.name for path in entries}
+    assert listed == {name for name in names if not name.startswith("_") and name != "py.typed"}
+
+
+def test_the_guide_to_extensions_has_every_registry() -> None:
+    text = (ROOT / "docs" / "how-to" / "extend.md").read_text()
+    every = [each for each in vars(registry).values() if isinstance(each, registry.Registry)]
+    groups = {each.group for each in every}
+    assert {"cclk.methods", "cclk.penalties"} < groups
+    first = text[: text.index("of your own")].lower()
+    assert {f"cclk.{word}" for word in re.findall(r"\w+", first)} >= groups
+    assert set(re.findall(r"`(cclk\.\w+s)`", text)) - {"cclk.kernels"} == groups - {"cclk.kernels"}
+    rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    assert rows == {each.kind for each in every} - {"method"}, "methods have a section of their own"
+
+
+def test_the_demo_is_described_as_it_is() -> None:
+    """Two encoders are trained; README and Makefile agree."""
+    trained = [name for name, (_, changes) in RUNS.items() if changes.get("steps") != 1]
+    number = {2: "two", 3: "three"}[len(trained)]
+    described = [
+        re.search(r"trains (\w+) encoders.*?: ([\w ]+) minutes the first time", text, re.IGNORECASE)
+        for text in (README, (ROOT / "Makefile").read_text())
+    ]
+    assert {found and found.groups() for found in described} == {(number, "three to five")}
+
+
+def test_presets_say_from_how_many_settings_they_were_selected() -> None:
+    (cell,) = (
+        cell
+        for cell in read(ROOT / "results" / "fair.json").cells
+        if (cell.row, cell.column) == ("InfoNCE", "our recipe")
+    )
+    presets = resources.files("cclk.training") / "presets"
+    comment = (presets / "colormnist-infonce.toml").read_text()
+    assert len(cell.choices) == 12
+    assert "Best of the twelve settings in results/fair.json" in comment
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -148,8 +148,13 @@ class Registry(Generic[T]):
         what = f"the {self.kind} {name!r}"
         return call(self[name], arguments, options or {}, what=what, error=self.error)
 
+    @property
+    def group(self) -> str:
+        """The group of entry points in which packages declare further names."""
+        return f"cclk.{re.sub('y$', 'ie', self.kind)}s"
+
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points().select(group=f"cclk.{self.kind}s")}
+        return {point.name: point for point in entry_points().select(group=self.group)}
 
 
 def import_object(path: str) -> Any:
