@@ -167,6 +167,14 @@ def test_equal_calls_are_equal_and_tensors_are_accepted(features: Floats) -> Non
     assert cclk.leakage(x, z) == cclk.leakage(features[:120], features[:120, 0])
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_gradients_may_be_off_where_it_is_called(features: Floats, mode: type) -> None:
+    small = torch.from_numpy(features[:200]).float()
+    expected = cclk.leakage(small, small[:, 0] ** 2)
+    with mode():
+        assert cclk.leakage(small + 0, small[:, 0] ** 2) == expected
+
+
 def test_split_by_name(features: Floats) -> None:
     split = np.repeat(["train", "validation", "test"], (80, 20, 20))
     assert cclk.leakage(features[:120], features[:120, 0], split).sizes == {

@@ -66,6 +66,8 @@ class Network:
         return Network([parameter.detach().clone() for parameter in self.parameters])
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # features are often computed and measured in one block without gradients
 def fit_network(
     features: Floats,
     target: Floats,
