@@ -5,6 +5,8 @@ work.
 from __future__ import annotations
 
 import inspect
+import itertools
+import json
 import re
 from importlib import resources
 from pathlib import Path
@@ -20,6 +22,7 @@ from cclk.cli.main import build_app
 from cclk.cli.results import results
 from cclk.experiments.results import read
 from cclk.training.settings import load
+from examples import adult
 
 README = (ROOT / "README.md").read_text()
 BRITISH = re.compile(
@@ -186,12 +189,54 @@ def test_code_runs(
 def test_the_tutorial_removes_the_age(capsys: pytest.CaptureFixture[str]) -> None:
     code = "\n".join(blocks((ROOT / LOOP).read_text(), "python"))
     exec(compile(code, LOOP, "exec"), {"__name__": LOOP})
-    plain, fair = [
-        list(map(float, re.findall(r"\d\.\d\d", line)))
-        for line in capsys.readouterr().out.splitlines()[-2:]
+    found = [line for line in capsys.readouterr().out.splitlines() if ": age " in line]
+    plain, fair, penalized = [list(map(float, re.findall(r"-?\d\.\d\d", line))) for line in found]
+    assert penalized[0] < 0.05 < fair[0] < 0.25 < 0.5 < plain[0], "the age"
+    assert min(penalized[1], fair[1]) > 0.9 > plain[1], "the content"
+    shown = re.search(r"^InfoNCE: age.*?(?=^```)", (ROOT / LOOP).read_text(), re.DOTALL | re.M)
+    assert shown is not None
+    numbers = [float(number) for number in re.findall(r"-?\d\.\d\d", shown[0])]
+    assert numbers == pytest.approx([*plain, *fair, *penalized], abs=0.05), "what the page shows"
+
+
+def test_the_tutorial_on_images_trains_what_its_table_measured() -> None:
+    result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
+    page = (ROOT / "docs" / "tutorials" / "own-images.md").read_text()
+    trained = [command for command in commands(page) if command[0] == "train"]
+    assert len(trained) == len(result["methods"])
+    for command, (method, detail) in zip(trained, result["methods"].items(), strict=True):
+        options = dict(itertools.pairwise(command))
+        budget = {name: result["settings"][name] for name in ("steps", "warmup")}
+        wanted = {"method": method, "remove": "none", **detail["settings"], **budget}
+        assert {name: options.get(f"--{name}") for name in wanted} == wanted
+        assert set(options) >= set(result["settings"]["columns"].split()) - {"split"}
+
+
+def test_the_tutorial_on_a_table_trains_what_its_table_measured() -> None:
+    result = json.loads((ROOT / "results" / "example-adult.json").read_text())
+    (choice,) = (
+        row["choice"] for row in result["choices"] if row["method"] == "fair" and row["selected"]
+    )
+    plan = adult.Plan(steps=result["plan"]["steps"])
+    (code,) = blocks((ROOT / "docs" / "tutorials" / "own-table.md").read_text(), "python")
+    (made,) = re.findall(r"^encoder = (cclk\.ConditionalEncoder\(.*?^\))", code, re.DOTALL | re.M)
+    encoder = eval(made, {"cclk": cclk})
+    assert encoder.get_params() == adult.encoder("fair", 8, plan, 0, choice).get_params()
+
+
+def test_the_readme_compares_fair_cclk_with_infonce_by_the_same_function() -> None:
+    times = json.loads((ROOT / "results" / "benchmark-loss.json").read_text())["times"]
+    rows = {(row["way"], row["width"]): row for row in times if row["size"] == 8192}
+    ratios = [
+        row["milliseconds"] / rows["InfoNCE", width]["milliseconds"]
+        for (way, width), row in rows.items()
+        if way.startswith("FairCCLK")
     ]
-    assert fair[0] < 0.1 < 0.5 < plain[0], "the age"
-    assert fair[1] > plain[1], "the content"
+    text = f"for a batch of 8,192, Fair-CCLK takes {min(ratios):.1f} to {max(ratios):.1f} times"
+    for page in (README, (ROOT / "docs" / "explanation" / "speed.md").read_text()):
+        assert text in page
+    fair = [row for (way, _), row in rows.items() if way.startswith("FairCCLK")]
+    assert max(row["ratio_to_plain"] for row in fair) < 1, "less than by a dense cross_entropy"
 
 
 @pytest.mark.parametrize(
