@@ -27,10 +27,11 @@ def weights(**settings: object) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("removal", [{}, {"leakage_penalty": 2.0, "keep": "label"}])
+@pytest.mark.usefixtures("float64")
 def test_chunks_do_not_matter(removal: dict[str, object]) -> None:
     whole = weights(**removal)
     for found, expected in zip(weights(chunk=20, **removal), whole, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
     for found, expected in zip(weights(chunk=48, **removal), whole, strict=True):
         assert torch.equal(found, expected), "one chunk is the whole batch"
 
