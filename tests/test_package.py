@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[1]
 
 
 def run(code: str) -> str:
@@ -112,3 +117,20 @@ def test_the_version_is_told_at_once(start: list[str]) -> None:
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert (done.stdout, done.stderr) == (f"{cclk.__version__}\n", "")
     assert min(seconds) < 0.3
+
+
+def test_the_lowest_versions_are_listed() -> None:
+    """constraints-lowest.txt, which CI tests and audits, has the lower bounds of pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = set(project["dependencies"]).union(*project["optional-dependencies"].values())
+    bounds = {
+        requirement.replace(">=", "==")
+        for requirement in wanted
+        if not requirement.startswith("cclk[")
+    }
+    listed = (ROOT / "constraints-lowest.txt").read_text().splitlines()
+    assert listed == sorted(bounds)
+    pinned = (ROOT / "constraints.txt").read_text().lower().splitlines()
+    names = {line.partition("==")[0] for line in pinned}
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", line) for line in listed)
+    assert {line.partition("==")[0] for line in listed} <= names
