@@ -13,6 +13,7 @@ from torch import Tensor
 from cclk._extras import needed_for
 from cclk.errors import FeatureError
 from cclk.features.extractor import Extractor, first_line
+from cclk.features.onnx_check import check_onnx
 from cclk.models import InputTransform
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
 
@@ -30,16 +31,10 @@ def onnx_extractor(
     1, 1).
     """
     path = Path(source).expanduser()
-    session = _session(path)
-    inputs = session.get_inputs()
-    shape = inputs[0].shape if inputs else []
-    if (
-        len(inputs) != 1
-        or inputs[0].type != "tensor(float)"
-        or len(shape) != 4
-        or shape[1] not in (1, 3)
-    ):
-        actual = "; ".join(f"{x.name} {x.type} {x.shape}" for x in inputs) or "nothing"
+    session, inputs, output = _open(path)
+    name, kind, shape = inputs[0] if inputs else ("", "", [])
+    if len(inputs) != 1 or kind != "tensor(float)" or len(shape) != 4 or shape[1] not in (1, 3):
+        actual = "; ".join(f"{name} {kind} {shape}" for name, kind, shape in inputs) or "nothing"
         raise FeatureError(
             f"{path} takes {actual}: it must take one batch of float images (b, 3, height, width)"
         )
@@ -55,14 +50,13 @@ def onnx_extractor(
         if shape[1] == 1:
             mean, std = (sum(mean) / 3,), (sum(std) / 3,)
     transform = InputTransform(shape[1], mean, std, size=size)
-    output = session.get_outputs()[0].name
 
     def run(images: Tensor, rows: int) -> Tensor:
         # A network with a fixed batch size gets full batches, padded with zeros.
         batch = np.zeros((rows, *images.shape[1:]), np.float32)
         batch[: len(images)] = images.numpy()
         try:
-            features = torch.from_numpy(session.run([output], {inputs[0].name: batch})[0])
+            features = torch.from_numpy(session.run([output], {name: batch})[0])
         except Exception as error:  # onnxruntime has no common base class for its errors
             raise FeatureError(
                 f"{path} cannot take images of shape {batch.shape}: {first_line(error)}"
@@ -78,19 +72,23 @@ def onnx_extractor(
     return Extractor(source, encode, {"size": size, "mean": list(mean), "std": list(std)})
 
 
-def _session(path: Path) -> Any:
+def _open(path: Path) -> tuple[Any, list[tuple[str, str, list[Any]]], str]:
+    """Return the session, name, type and shape of each input, and the name of the first output."""
     with needed_for("running .onnx files", "features"):
         import onnxruntime  # type: ignore[import-untyped]
     if not path.is_file():
         raise FeatureError(f"{path} does not exist: pass the path of an .onnx file")
+    check_onnx(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(
+        session = onnxruntime.InferenceSession(
             str(path), options, providers=onnxruntime.get_available_providers()
         )
-    except Exception as error:
+        inputs = [(each.name, each.type, each.shape) for each in session.get_inputs()]
+        return session, inputs, session.get_outputs()[0].name
+    except Exception as error:  # also of names that are not text
         raise FeatureError(
             f"{path} cannot be opened by onnxruntime: {first_line(error)}"
         ) from error
