@@ -95,8 +95,9 @@ def test_commands_refuse_code_from_files(
         monkeypatch.setattr("cclk.cli.features.takes_features", lambda _: True)
     assert main([str(part) for part in COMMANDS[name](planted)]) == 2
     line = capsys.readouterr().err
-    assert "'planted_code:build', code that would be imported and run" in line
-    assert "--trust-code" in line
+    assert "names code that would be imported and run: " in line
+    assert "is 'planted_code:build'" in line
+    assert line.endswith(" --trust-code planted_code:build\n")
     assert line.count("\n") == 1
     assert not planted.mark.exists()
 
@@ -106,7 +107,7 @@ def test_calls_refuse_code_from_files(
     name: str, planted: Planted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(planted.folder)
-    with pytest.raises(CclkError, match=r"'planted_code:build', code .* trust_code=True"):
+    with pytest.raises(CclkError, match=r"is 'planted_code:build'; if .* trust_code=\['plan"):
         CALLS[name](planted)
     assert not planted.mark.exists()
 
@@ -118,11 +119,51 @@ def test_consent_runs_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run = cclk.train(settings=planted.toml, trust_code=True, out=tmp_path / "own", quiet=True)
     assert planted.mark.exists()
     assert run.resume(quiet=True).settings.model.encoder == "planted_code:build"
-    assert main(["evaluate", "--quiet", "--trust-code", str(run.folder)]) == 0
-    assert cclk.load(run.folder, trust_code=True).width == 4
+    trust = ["--trust-code", "planted_code:build"]
+    assert main(["evaluate", "--quiet", *trust, str(run.folder)]) == 0
+    assert main(["report", str(run.folder), "--out", "a.html", f"{trust[0]}={trust[1]}"]) == 0
+    for consent in (True, ["planted_code:build"], "planted_code:build"):
+        assert cclk.load(run.folder, trust_code=consent).width == 4
     typed = ["--dataset", str(planted.data), "--augmentation", "vectors", "--steps", "1"]
     typed += ["--batch-size", "16", "--encoder", "planted_code:build", "--out", "typed", "--quiet"]
     assert main(["train", *typed]) == 0
+
+
+@pytest.mark.parametrize(
+    "trust",
+    [["--trust-code"], ["--trust-code", "planted_code:other"], ["--trust-code", "os:system"]],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_consent_is_by_name(
+    trust: list[str],
+    first: bool,
+    planted: Planted,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without a name, the command names what it would run."""
+    monkeypatch.chdir(planted.folder)
+    arguments = [*trust, str(planted.run)] if first else [str(planted.run), *trust]
+    assert main(["evaluate", *arguments]) == 2
+    line = capsys.readouterr().err
+    assert "model.encoder is 'planted_code:build'" in line
+    assert line.endswith("on the command line --trust-code planted_code:build\n")
+    for consent in (False, [], "planted_code:build2", ["planted_code"]):
+        with pytest.raises(CclkError, match="planted_code:build"):
+            cclk.load(planted.run, trust_code=consent)
+    assert not planted.mark.exists()
+
+
+def test_all_code_of_a_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text('method = "a:b"\n[model]\nencoder = "c:d"\nhead = "a:b"\n')
+    with pytest.raises(
+        CclkError, match=r"method is 'a:b', model.encoder is 'c:d', model.head is"
+    ) as caught:
+        load(path)
+    assert str(caught.value).endswith("--trust-code a:b --trust-code c:d")
+    with pytest.raises(CclkError, match=r"run: model.encoder is 'c:d'; .* trust_code=\['c:d'\]"):
+        load(path, trust_code=["a:b"])
 
 
 def test_a_kernel_of_a_condition_is_code_too(tmp_path: Path) -> None:

@@ -235,7 +235,8 @@ def trust(bench: Bench) -> None:
         if imported or problem:
             row.add("not refused", undetected=imported, unexpected=f"{name}: {problem}")
             continue
-        done = bench.run(*commands[name], "--trust-code", folder=folder)
+        trust = ("--trust-code", "planted_code:build")
+        done = bench.run(*commands[name], *trust, folder=folder)
         _judge_consent(row, name, mark, done.code == 0, str(done))
     for name in bench.each(row, list(calls)[: bench.scale.entries]):
         mark.unlink(missing_ok=True)

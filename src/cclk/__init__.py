@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from cclk._extras import needed_for
@@ -90,7 +91,9 @@ _MODULES = ("condition", "functional", "kernels", "losses", "operator", "removal
 """Modules that `import cclk` makes available."""
 
 
-def load(run: str | os.PathLike[str], *, trust_code: bool = False) -> TrainedEncoder:
+def load(
+    run: str | os.PathLike[str], *, trust_code: bool | Collection[str] = False
+) -> TrainedEncoder:
     """Load the encoder of a finished run, in evaluation mode.
 
     It maps uint8 images or vectors (n, ...) to features (n, width), and needs neither the run's
@@ -99,7 +102,8 @@ def load(run: str | os.PathLike[str], *, trust_code: bool = False) -> TrainedEnc
 
     Args:
         run: The folder of the run.
-        trust_code: Whether its settings may name code by import paths.
+        trust_code: The import paths that its settings may name, `package.module:thing`, or True for
+            all.
     """
     # Imported by name, because the loss library must not depend on the training package.
     with needed_for("cclk.load"):

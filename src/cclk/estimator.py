@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -34,9 +34,10 @@ from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkError, CclkWarning, DataError, SettingsError
+from cclk.registry import require_trust
 from cclk.training import methods
 from cclk.training.network import stored_network
-from cclk.training.settings import Settings, load, parse, require_trust
+from cclk.training.settings import Settings, import_paths, load, parse
 from cclk.training.trainer import Trainer
 
 Array = npt.NDArray[Any]
@@ -236,12 +237,12 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         write_tensors(path, self.network_.float().state_dict(), metadata)
 
     @classmethod
-    def load(cls, path: str | Path, *, trust_code: bool = False) -> Self:
+    def load(cls, path: str | Path, *, trust_code: bool | Collection[str] = False) -> Self:
         """Read a fitted encoder.
 
         Args:
             path: a file written by `save`.
-            trust_code: whether the file may name code by import paths.
+            trust_code: the import paths that the file may name, or True for all.
         """
         try:
             tensors, metadata = read_tensors(Path(path))
@@ -253,7 +254,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise DataError(
                 f"{path} is not a saved ConditionalEncoder ({reason(error)}): write one with save"
             ) from error
-        require_trust(file.settings, str(path), trust_code)
+        require_trust(import_paths(file.settings), str(path), trust_code)
         self = cls(**file.parameters)
         self.settings_ = parse(file.settings, str(path))
         try:

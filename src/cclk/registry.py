@@ -19,7 +19,7 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
@@ -28,7 +28,7 @@ from cclk.errors import CclkError, DataError, SettingsError
 from cclk.suggestions import suggestion
 
 T = TypeVar("T")
-_IMPORT_PATH = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
+IMPORT_PATH = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 
 
 class Registry(Generic[T]):
@@ -94,7 +94,7 @@ class Registry(Generic[T]):
             name: The name to check.
         """
         known = name in self or bool(self.suffix(name))
-        return not known and bool(_IMPORT_PATH.fullmatch(name))
+        return not known and bool(IMPORT_PATH.fullmatch(name))
 
     def check(self, name: str) -> str:
         """Return a name that the registry accepts; any other raises an error.
@@ -155,6 +155,33 @@ class Registry(Generic[T]):
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points().select(group=self.group)}
+
+
+def require_trust(
+    paths: Mapping[str, str],
+    where: str,
+    trust_code: bool | Collection[str],
+    error: type[CclkError] = SettingsError,
+) -> None:
+    """Raise an error that names the code that a file would run, unless the user trusts it.
+
+    Args:
+        paths: The import paths in the file, by what they are for.
+        where: What to call the file.
+        trust_code: The import paths that the user trusts, or True for all.
+        error: The error to raise.
+    """
+    if trust_code is True:
+        return
+    trusted = [trust_code] if isinstance(trust_code, str) else trust_code or ()
+    if refused := {name: path for name, path in paths.items() if path not in trusted}:
+        names = list(dict.fromkeys(refused.values()))
+        raise error(
+            f"{where} names code that would be imported and run:"
+            f" {', '.join(f'{name} is {path!r}' for name, path in refused.items())}; if you trust"
+            f" it, pass trust_code={names}, on the command line"
+            f" {' '.join(f'--trust-code {name}' for name in names)}"
+        )
 
 
 def import_object(path: str) -> Any:

@@ -8,7 +8,7 @@ run.report("report.html")
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import overload
@@ -47,7 +47,8 @@ class Run(Shown, RunFolder):
 
     Args:
         folder: The folder of a run, as `cclk.train` and `cclk train` write it.
-        trust_code: Whether its settings may name code by import paths, `package.module:thing`.
+        trust_code: The import paths that its settings may name, `package.module:thing`, or True for
+            all.
 
     Attributes:
         folder: The folder.
@@ -247,7 +248,7 @@ def train(
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
-    trust_code: bool = False,
+    trust_code: bool | Collection[str] = False,
     out: PathLike | None = None,
     command: str = "",
     quiet: bool = False,
@@ -284,7 +285,7 @@ def train(
         settings: All settings, or the path of a TOML file with settings.
         overrides: Any other settings by name, such as {"weights": "nw"}; docs/reference/settings.md
             lists them.
-        trust_code: Whether a file of settings may name code by import paths.
+        trust_code: The import paths that a file of settings may name, or True for all.
         out: The folder of the run; by default runs/METHOD-DATASET-seedSEED.
         command: The command to record in settings.json.
         quiet: Whether to show no progress.
@@ -343,7 +344,7 @@ def check(
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
-    trust_code: bool = False,
+    trust_code: bool | Collection[str] = False,
     show: Callable[[Finding], object] | None = None,
 ) -> list[Finding]:
     """Check data as `train` would read them: `cclk check` in Python, with the same findings.
@@ -403,7 +404,7 @@ def complete_settings(
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
     named: Mapping[str, object | None] | None = None,
-    trust_code: bool = False,
+    trust_code: bool | Collection[str] = False,
 ) -> Settings:
     """All settings of a run, from the arguments of `train`; None in `named` means the default."""
     passed = {name: value for name, value in (named or {}).items() if value is not None}

@@ -26,7 +26,7 @@ def check(
     preset: Annotated[
         str | None, Parameter(group=MAIN, help="settings that come with cclk")
     ] = None,
-    trust_code: Annotated[bool, Parameter(group=MAIN), TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, Parameter(group=MAIN), TRUST_CODE] = None,
     settings: SettingOptions | None = None,
 ) -> int:
     """Check data as `cclk train` would read them: their content, problems, and the training time.
@@ -56,7 +56,7 @@ def check(
             preset=preset,
             settings=config,
             overrides=(settings or SettingOptions()).passed(),
-            trust_code=trust_code,
+            trust_code=trust_code or (),
             show=show,
         )
     return 1 if any(finding.level == "problem" for finding in findings) else 0

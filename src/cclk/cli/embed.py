@@ -26,7 +26,7 @@ def embed(
     data_dir: Annotated[Path | None, Parameter(help="folder of dataset files")] = None,
     row_id: Annotated[str | None, _ROW_ID] = None,
     batch_size: Annotated[int, Parameter(help="samples at a time")] = 256,
-    trust_code: Annotated[bool, TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Embed data with the encoder of a run: one row of features for each sample, with its id.
@@ -39,7 +39,7 @@ def embed(
     from cclk.training._process import keep_freed
 
     keep_freed()
-    opened = Run(run, trust_code=trust_code)
+    opened = Run(run, trust_code=trust_code or ())
     rows = opened.embed(
         data, out, data_dir=data_dir, row_id=row_id, batch_size=batch_size, quiet=quiet
     )

@@ -32,7 +32,7 @@ def evaluate(
         bool,
         Parameter(help="also evaluate the untrained encoder and the inputs, to compare with"),
     ] = True,
-    trust_code: Annotated[bool, TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Evaluate runs on the test split: accuracy of the label, leakage of the condition.
@@ -47,7 +47,7 @@ def evaluate(
     from cclk.training._process import keep_freed
 
     keep_freed()
-    opened = [Run(folder, trust_code=trust_code) for folder in runs]
+    opened = [Run(folder, trust_code=trust_code or ()) for folder in runs]
     # Folders of the same name are distinguished by their paths.
     unique = len({run.name for run in opened}) == len(opened)
     named = {run.name if unique else str(run.folder): run for run in opened}

@@ -22,7 +22,7 @@ def export(
     format: Annotated[Literal["onnx", "safetensors", "torch"], _FORMAT] = "onnx",  # noqa: A002
     out: Annotated[Path | None, _OUT] = None,
     erase: Annotated[Literal["linear"] | None, _ERASE] = None,
-    trust_code: Annotated[bool, TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Write the encoder of a run in the format of other tools, verified to give the same features.
@@ -33,4 +33,6 @@ def export(
     """
     from cclk.run import Run
 
-    notify(f"written: {Run(run, trust_code=trust_code).export(format, out, erase=erase)}", quiet)
+    notify(
+        f"written: {Run(run, trust_code=trust_code or ()).export(format, out, erase=erase)}", quiet
+    )

@@ -40,7 +40,7 @@ def features(
     batch_size: Annotated[int, Parameter(help="images at a time")] = 64,
     data_dir: Annotated[Path | None, _DATA_DIR] = None,
     dataset_options: Annotated[str | None, _DATASET_OPTIONS] = None,
-    trust_code: Annotated[bool, TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Run an image encoder over a dataset and keep its features as the condition of a run.
@@ -84,7 +84,7 @@ def features(
         size=size,
         mean=mean,
         std=std,
-        trust_code=trust_code,
+        trust_code=trust_code or (),
     )
     extract(samples, extractor, out, components=components, batch_size=batch_size, quiet=quiet)
     notify(f"written: {out.resolve()}", quiet)

@@ -15,6 +15,7 @@ import cclk
 from cclk._terminal import Console, escape
 from cclk.cli.setting_options import everything, unknown_option, with_current_names
 from cclk.errors import Interrupted, Stopped, shortened
+from cclk.registry import IMPORT_PATH
 
 COMMANDS = {
     "train": "Train an encoder into a run folder, from a table of your own, a dataset or a preset.",
@@ -64,7 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
     formatwarning = warnings.formatwarning
     warnings.formatwarning = _one_line
     try:
-        return _run(with_current_names(sys.argv[1:] if arguments is None else arguments))
+        arguments = with_current_names(sys.argv[1:] if arguments is None else arguments)
+        return _run(_with_named_trust(arguments))
     except (Interrupted, Stopped) as stopped:
         _error(str(stopped), cut=False)  # a command to copy
         return 128 + stopped.signum
@@ -104,6 +106,18 @@ def _run(arguments: list[str]) -> int:
         arguments, exit_on_error=False, print_error=False, result_action="return_value"
     )
     return code or 0
+
+
+def _with_named_trust(arguments: list[str]) -> list[str]:
+    """Remove `--trust-code` without an import path: the command then names the code that it would
+    run, and what to type.
+    """
+    following = [*arguments[1:], ""]
+    return [
+        argument
+        for argument, value in zip(arguments, following, strict=True)
+        if argument != "--trust-code" or IMPORT_PATH.fullmatch(value)
+    ]
 
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> str:

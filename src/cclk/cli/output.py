@@ -9,7 +9,10 @@ from cclk._terminal import Console
 QUIET = Parameter(negative="", show_default=False, help="print only warnings and errors")
 
 TRUST_CODE = Parameter(
-    negative="", show_default=False, help="run code that an import path in a file names"
+    negative="",
+    show_default=False,
+    metavar="NAME",
+    help="run package.module:thing if a file names it",
 )
 
 

@@ -14,7 +14,7 @@ def report(
     runs: Annotated[list[Path], Parameter(help="folders of runs", negative="")],
     *,
     out: Annotated[Path, Parameter(help="the page to write")] = Path("report.html"),
-    trust_code: Annotated[bool, TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
 ) -> None:
     """Show runs side by side on one HTML page that needs no network.
@@ -23,5 +23,5 @@ def report(
     """
     from cclk.run import Run
 
-    first, *others = [Run(folder, trust_code=trust_code) for folder in runs]
+    first, *others = [Run(folder, trust_code=trust_code or ()) for folder in runs]
     notify(f"written: {first.report(out, beside=others).resolve()}", quiet)

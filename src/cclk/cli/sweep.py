@@ -41,7 +41,7 @@ def sweep(
     workers: Annotated[int | None, WORKERS] = None,
     results: Annotated[Path, RESULTS] = Path("results"),
     runs: Annotated[Path, RUNS] = Path("runs/reproduce"),
-    trust_code: Annotated[bool, TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
     settings: SettingOptions | None = None,
 ) -> None:
@@ -63,7 +63,7 @@ def sweep(
         raise SettingsError(f"--name {name} is an experiment of this package: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
     overrides = (settings or SettingOptions()).passed()
-    common = flat(load(config, preset, overrides, trust_code=trust_code))
+    common = flat(load(config, preset, overrides, trust_code=trust_code or ()))
     if not test and "holdout" not in overrides and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on all rows, but some are measured on here
     if "leakage_penalty" not in overrides:

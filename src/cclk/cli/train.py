@@ -30,7 +30,7 @@ def train(
     settings: SettingOptions | None = None,
     out: Annotated[Path | None, _OUT] = None,
     resume: Annotated[bool, _RESUME] = False,
-    trust_code: Annotated[bool, Parameter(group=MAIN), TRUST_CODE] = False,
+    trust_code: Annotated[list[str] | None, Parameter(group=MAIN), TRUST_CODE] = None,
     quiet: Annotated[bool, Parameter(group=MAIN), QUIET] = False,
 ) -> None:
     """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
@@ -61,14 +61,14 @@ def train(
 
     keep_freed()
     if resume and out is not None:
-        trained = run.Run(out, trust_code=trust_code).resume(quiet=quiet)
+        trained = run.Run(out, trust_code=trust_code or ()).resume(quiet=quiet)
     else:
         trained = run.train(
             **vars(options),
             preset=preset,
             settings=config,
             overrides=overrides,
-            trust_code=trust_code,
+            trust_code=trust_code or (),
             out=out,
             command=shlex.join(["cclk", *sys.argv[1:]]),
             quiet=quiet,

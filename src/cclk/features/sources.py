@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from cclk.features.clip import clip_extractor
 from cclk.features.extractor import Extractor, first_line
 from cclk.features.onnx import onnx_extractor
 from cclk.models import InputTransform, build_encoder
-from cclk.registry import ENCODERS
+from cclk.registry import ENCODERS, require_trust
 
 _MOBILENET_SIZE = 128
 """Pixels per side to which smaller images are enlarged for mobilenetv2."""
@@ -32,7 +32,7 @@ def build_extractor(
     size: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
-    trust_code: bool = False,
+    trust_code: bool | Collection[str] = False,
 ) -> Extractor:
     """Build the extractor of an image encoder.
 
@@ -55,7 +55,7 @@ def build_extractor(
         mean: the network gets (x - mean) / std, with x in 0..1; one number, or one per channel.
             None: the source's normalization.
         std: as mean; pass both or neither.
-        trust_code: whether the file of a run may name its encoder by an import path.
+        trust_code: the import paths that the file of a run may name, or True for all.
     """
     options = dict(options or {})
     if (mean is None) != (std is None):
@@ -76,11 +76,8 @@ def build_extractor(
             )
         weights = source
         name, options = _encoder_of_run(Path(source).expanduser())
-        if ENCODERS.is_import_path(name) and not trust_code:
-            raise FeatureError(
-                f"{source}: the encoder is {name!r}, code that would be imported and run: if you"
-                " trust this file, pass trust_code=True, or --trust-code on the command line"
-            )
+        if ENCODERS.is_import_path(name):
+            require_trust({"the encoder": name}, source, trust_code, FeatureError)
     elif source == "mobilenetv2":
         if mean is not None:
             raise FeatureError("mobilenetv2 has a fixed normalization: leave out mean and std")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -30,12 +30,12 @@ from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 from cclk.data.table_file import TableFile
 from cclk.errors import CclkError, RunError, SettingsError
-from cclk.registry import METHODS
+from cclk.registry import METHODS, require_trust
 from cclk.training import methods
 from cclk.training.checkpoints import changed_settings
 from cclk.training.metrics import read_metrics
 from cclk.training.network import ContrastiveNetwork, embed, stored_network
-from cclk.training.settings import Settings, parse, require_trust, with_new_names
+from cclk.training.settings import Settings, import_paths, parse, with_new_names
 from cclk.training.trainer import Trainer
 
 SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
@@ -142,7 +142,7 @@ class RunFolder:
 
     Args:
         folder: The folder of a run that has been started.
-        trust_code: Whether its settings may name code by import paths.
+        trust_code: The import paths that its settings may name, or True for all.
 
     Attributes:
         folder: The folder.
@@ -150,7 +150,9 @@ class RunFolder:
         metadata: Version, command, content hash of the data, and number of threads.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], *, trust_code: bool | Collection[str] = False
+    ) -> None:
         self.folder = Path(folder)
         path = self.folder / SETTINGS
         try:
@@ -167,7 +169,7 @@ class RunFolder:
             ) from None
         except (OSError, CclkError) as error:
             raise RunError(f"{path} cannot be read: {reason(error)}") from error
-        require_trust(content, str(path), trust_code)
+        require_trust(import_paths(content), str(path), trust_code)
         self.settings = parse(content, str(path))
 
     @property

@@ -5,7 +5,7 @@ TOML file, then overrides).
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -34,6 +34,7 @@ from cclk.registry import (
     PENALTIES,
     VECTOR_DATASETS,
     Registry,
+    require_trust,
 )
 from cclk.suggestions import suggestion
 
@@ -387,7 +388,7 @@ def load(
     preset: str | None = None,
     overrides: Mapping[str, object] | None = None,
     *,
-    trust_code: bool = False,
+    trust_code: bool | Collection[str] = False,
 ) -> Settings:
     """Load settings from a preset or a TOML file, and override some.
 
@@ -396,7 +397,8 @@ def load(
         preset: The name of a preset, instead of a file.
         overrides: Values by the name of the setting ("lr", "optim.lr" or "optim:lr"); text is read
             as TOML (`0.1`, `true`, `{ width = 16 }`).
-        trust_code: Whether the file may name code by import paths; overrides may.
+        trust_code: The import paths that the file may name, or True for all; overrides may name
+            any.
     """
     if source is not None and preset is not None:
         raise SettingsError("choose a settings file or a preset, not both")
@@ -419,7 +421,7 @@ def load(
             ) from None
         except (OSError, CclkError) as error:
             raise SettingsError(f"{source} cannot be read: {reason(error)}") from error
-        require_trust(tree, where, trust_code)
+        require_trust(import_paths(tree), where, trust_code)
     for name, value in (overrides or {}).items():
         if value is not None:
             _override(tree, name, _from_toml(value))
@@ -448,22 +450,6 @@ def import_paths(tree: Mapping[str, object]) -> dict[str, str]:
                 if KERNELS.is_import_path(kernel):
                     paths[f"condition {column}"] = kernel
     return paths
-
-
-def require_trust(tree: Mapping[str, object], where: str, trust_code: bool) -> None:
-    """Raise an error if settings from a file name code, unless the user trusts the file.
-
-    Args:
-        tree: Settings and sections by name, before validation.
-        where: What to call the file.
-        trust_code: Whether the user trusts the file.
-    """
-    if not trust_code:
-        for name, path in import_paths(tree).items():
-            raise SettingsError(
-                f"{where}: {name} is {path!r}, code that would be imported and run: if you trust"
-                " this file, pass trust_code=True, or --trust-code on the command line"
-            )
 
 
 def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:

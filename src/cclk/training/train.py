@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def resume(
     *,
     quiet: bool = False,
     callback: Callback | None = None,
-    trust_code: bool = False,
+    trust_code: bool | Collection[str] = False,
 ) -> RunFolder:
     """Continue a run from its newest checkpoint, or from the start if it has not had one yet.
 
@@ -131,7 +132,7 @@ def resume(
         folder: The folder of a run.
         quiet: Whether to show no progress.
         callback: A measurement during training.
-        trust_code: Whether the settings of the run may name code by import paths.
+        trust_code: The import paths that the settings of the run may name, or True for all.
     """
     run = RunFolder(folder, trust_code=trust_code)
     _require_checkpoints(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,8 @@ class TrainedEncoder(nn.Module):
         return noise * self.encoder.inputs.std + self.encoder.inputs.mean
 
 
-def load(run: str | os.PathLike[str], *, trust_code: bool = False) -> TrainedEncoder:
+def load(
+    run: str | os.PathLike[str], *, trust_code: bool | Collection[str] = False
+) -> TrainedEncoder:
     """The encoder of a finished run; its data need not be there any more."""
     return TrainedEncoder(RunFolder(run, trust_code=trust_code))
