@@ -15,14 +15,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import oracles
+import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 import cclk
+from cclk import _distributed as distributed
 from cclk import kernels
 from cclk.condition import as_condition
-from cclk.losses import distributed
 
 WORLD, SIZES = 2, (9, 4)
 PARTS = (slice(0, 9), slice(9, 13))
@@ -142,6 +143,27 @@ def check_no_rows(rank: int) -> None:
         torch.testing.assert_close(value.detach(), alone(first, second, labels))
 
 
+def check_penalty(rank: int) -> None:
+    """The leak of the joined batch, and its gradient after averaging, with further rows or not."""
+    first, _, labels, extra = data()
+    for rows, condition in itertools.product(
+        (None, (extra, torch.arange(6) % 3)), (labels, labels.double().sin())
+    ):
+        part = PARTS[rank]
+        # The first process has all further rows, the second none.
+        own = None if rows is None else tuple(each[: (6, 0)[rank]] for each in rows)
+        model, alone = nn.parallel.DistributedDataParallel(network()), network()
+        penalty, expected = cclk.LeakagePenalty(gather_distributed=True), cclk.LeakagePenalty()
+        value = penalty(model(first[part]), condition[part], own)
+        value.backward()
+        joined = expected(alone(first), condition, rows)
+        joined.backward()
+        torch.testing.assert_close(value, joined, rtol=1e-9, atol=1e-12)
+        assert penalty.leaks == pytest.approx(expected.leaks)
+        for found, right in zip(model.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(found.grad, right.grad, rtol=1e-6, atol=1e-12)
+
+
 def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -154,6 +176,7 @@ def work(rank: int, folder: str) -> None:
     check_another_condition(rank)
     check_large_sums(rank)
     check_no_rows(rank)
+    check_penalty(rank)
     model = nn.parallel.DistributedDataParallel(network())
     results = {}
     for name, loss in losses(gather=True):

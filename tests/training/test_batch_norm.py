@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from cclk.losses import distributed
+from cclk import _distributed as distributed
 from cclk.training.batch_norm import SynchronizedBatchNorm, alone, synchronize
 
 WORLD, PARTS = 2, (slice(0, 9), slice(9, 13))

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cclk import _distributed as distributed
 from cclk.condition import Condition
 from cclk.errors import DataError
-from cclk.losses import distributed, sparse
+from cclk.losses import sparse
 from cclk.losses.autograd import AutogradObjective
 from cclk.losses.contrast import Contrast
 from cclk.losses.core import Layout, Objective

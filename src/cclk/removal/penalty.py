@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from cclk import _distributed as distributed
 from cclk._eager import eager
 from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError, DataError
@@ -38,10 +39,16 @@ def leakage_penalty(
     bandwidths: tuple[float, ...] = BANDWIDTHS,
     landmarks: int = LANDMARKS,
     seed: int = 0,
+    gather_distributed: bool = False,
 ) -> Tensor:
     """Compute `LeakagePenalty`; the arguments are those of the class and of its call."""
     penalty = LeakagePenalty(
-        kernel, ridge=ridge, bandwidths=bandwidths, landmarks=landmarks, seed=seed
+        kernel,
+        ridge=ridge,
+        bandwidths=bandwidths,
+        landmarks=landmarks,
+        seed=seed,
+        gather_distributed=gather_distributed,
     )
     result: Tensor = penalty(features, condition, rows)
     return result
@@ -94,6 +101,9 @@ class LeakagePenalty(nn.Module):
         landmarks: Beyond 1,024 rows, the number of rows that represent the others (Nystrom's
             method), which costs O(n landmarks^2) instead of O(n^3).
         seed: Selects the landmarks.
+        gather_distributed: Read the joined batch of all `torch.distributed` processes, not only the
+            rows of each. Gradients averaged over processes, as by DistributedDataParallel, are
+            those of the joined batch.
 
     Shape:
         features: (b, d), of any scale.
@@ -129,6 +139,7 @@ class LeakagePenalty(nn.Module):
         bandwidths: tuple[float, ...] = BANDWIDTHS,
         landmarks: int = LANDMARKS,
         seed: int = 0,
+        gather_distributed: bool = False,
     ) -> None:
         super().__init__()
         if not bandwidths or not all(0 < each < math.inf for each in bandwidths):
@@ -139,12 +150,23 @@ class LeakagePenalty(nn.Module):
             raise CclkError(f"landmarks is {landmarks}: it must be at least 1")
         self.kernel, self.ridge = kernel, check_ridge(ridge)
         self.bandwidths, self.landmarks, self.seed = tuple(bandwidths), landmarks, seed
+        self.gather_distributed = gather_distributed
         self.leaks = {}
 
     @eager
     def forward(self, features: Tensor, condition: object, rows: Rows | None = None) -> Tensor:
         """Compute the penalty and the leak of each column."""
-        table, further = _checked(features, condition, rows)
+        several = self.gather_distributed and distributed.active()
+        table, more, further = _checked(features, condition, rows)
+        if several:
+            features, table = _gathered(features, table)
+            further, more = _gathered(features[:0] if further is None else further, more)
+        if len(features) < 2:
+            raise DataError(
+                f"features has {len(features)} rows{' over all processes' if several else ''}: a"
+                " leave-one-out reader needs at least 2 samples"
+            )
+        table = table.join(more)
         if self.kernel is not None:
             self.kernel.ensure_fitted(table, training=self.training)
         dtype = torch.float64 if features.dtype == torch.float64 else torch.float32
@@ -255,16 +277,14 @@ def whitened(features: Tensor) -> Tensor:
 
 def _checked(
     features: Tensor, condition: object, rows: Rows | None
-) -> tuple[Condition, Tensor | None]:
-    """Check the input, and return the condition of all rows and the further features."""
+) -> tuple[Condition, Condition, Tensor | None]:
+    """Check the input, and return the condition of the batch, that of the further rows, and the
+    features of these.
+    """
     _check_features(features, "features")
-    if len(features) < 2:
-        raise DataError(
-            f"features has {len(features)} rows: a leave-one-out reader needs at least 2 samples"
-        )
     table = _condition_of(features, condition, "features", "condition")
     if rows is None:
-        return table, None
+        return table, table.rows(slice(0, 0)), None
     if not isinstance(rows, (tuple, list)) or len(rows) != 2:
         raise DataError("rows must be a pair: features (q, d) and their condition")
     further, theirs = rows
@@ -275,7 +295,17 @@ def _checked(
             f" {features.shape[1]} on {features.device}: both must be features of one encoder"
         )
     more = _condition_of(further, theirs, "rows[0]", "rows[1]")
-    return table.join(more), further
+    return table, more.in_columns_of(table), further
+
+
+def _gathered(features: Tensor, condition: Condition) -> tuple[Tensor, Condition]:
+    """The features and the condition of all processes."""
+    counts = distributed.sizes(len(features), features.device)
+    values = distributed.gather(condition.values, counts)
+    return (
+        distributed.gather(features, counts),
+        Condition(values, condition.columns, condition.dtype),
+    )
 
 
 def _condition_of(features: Tensor, condition: object, name: str, of: str) -> Condition:

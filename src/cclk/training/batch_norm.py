@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from cclk.losses import distributed
+from cclk import _distributed as distributed
 
 
 class SynchronizedBatchNorm(_BatchNorm):

@@ -31,9 +31,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cclk import _distributed as distributed
 from cclk.condition import Condition
 from cclk.errors import CclkWarning, SettingsError
-from cclk.losses import MemoryBank, distributed
+from cclk.losses import MemoryBank
 from cclk.training.methods import Method
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings

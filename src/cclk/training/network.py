@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cclk import _distributed as distributed
 from cclk._reading import reason
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkError, SettingsError
-from cclk.losses import distributed
 from cclk.models import build_encoder, build_head
 from cclk.training.settings import Settings
 

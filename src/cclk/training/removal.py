@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cclk import _distributed as distributed
 from cclk.data.dataset import Dataset
 from cclk.errors import SettingsError
-from cclk.losses import distributed
 from cclk.registry import PENALTIES
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings

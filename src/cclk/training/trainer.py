@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import Dataset
 from cclk.errors import SettingsError
-from cclk.losses import distributed
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import examine
