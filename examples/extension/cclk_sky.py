@@ -29,6 +29,9 @@ class Periodic(Kernel):
         period: In the units of the column.
     """
 
+    local = True
+    standardize = False  # training must leave the hours in hours
+
     def __init__(
         self,
         columns: Columns | None = None,

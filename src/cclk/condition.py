@@ -86,7 +86,9 @@ class Condition:
             self, values=values, index=None if self.index is None else self.index.to(device)
         )
 
-    def standardized(self, factor: float = 1.0, *, unit_variance: bool = True) -> Condition:
+    def standardized(
+        self, factor: float = 1.0, *, unit_variance: bool = True, raw: Sequence[str] = ()
+    ) -> Condition:
         """Return the table in the units used by kernels; categories stay as they are.
 
         Args:
@@ -94,17 +96,20 @@ class Condition:
             unit_variance: Whether continuous columns get mean 0 and variance 1, and embeddings
                 mean 0 and then length 1: directions of an embedding tell more than lengths, and
                 unit variance of each of its values would weight noise as much as content.
+            raw: Names of columns that keep mean and variance.
         """
         values = self.values.clone()
         for column, part in placed(self.columns):
             if column.kind != "categorical":
                 values[:, part] *= factor
-            if column.kind == "continuous" and unit_variance:
+            if not unit_variance or column.name in raw:
+                continue
+            if column.kind == "continuous":
                 numbers = values[:, part]
                 mean, std = numbers.mean(dim=0), numbers.std(dim=0)
                 # The std of a constant column is not exactly 0 because of rounding.
                 values[:, part] = (numbers - mean) / std.where(std > 1e-6 * mean.abs(), 1.0)
-            if column.kind == "embedding" and unit_variance:
+            if column.kind == "embedding":
                 centered = values[:, part] - values[:, part].mean(dim=0)
                 values[:, part] = F.normalize(centered, dim=1)
         return replace(self, values=values)

@@ -43,6 +43,11 @@ class Kernel(ABC):
     neighbors.
     """
 
+    standardize: bool = True
+    """Whether training scales the columns of the kernel to unit variance; False if the kernel is in
+    their units, as a period is.
+    """
+
     @eager
     def __call__(self, a: object, b: object | None = None) -> Tensor:
         left = right = as_condition(a, name="a")

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -139,15 +139,19 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     if spec.needs_clusters:
         clusters = _clusters(settings, dataset, points, spec)
     sampler = _sampler(settings, dataset, points, clusters, spec)
-    condition = table if spec.conditions_on == "condition" else None
+    kernels = _kernels(settings, dataset, spec) if spec.takes("kernel") else []
+    condition = None
+    if spec.conditions_on == "condition":
+        named = zip(dataset.columns, kernels, strict=False)
+        raw = [column.name for column, each in named if not _standardizes(each)]
+        condition = standardized(settings, dataset, raw) if raw else table
     if spec.conditions_on == "clusters" and clusters is not None:
         condition = Condition(clusters[:, None], (Column("cluster", "categorical"),))
-    kernel = None
-    if spec.takes("kernel"):
-        kernel = _kernel(settings, dataset, spec)
-        if condition is not None:
-            among = len(condition) if train.queue == "all" else train.batch_size + train.queue
-            kernel.fit(condition, batch_size=among)
+    # Samples are similar if they are in all columns.
+    kernel = functools.reduce(operator.mul, kernels) if kernels else None
+    if kernel is not None and condition is not None:
+        among = len(condition) if train.queue == "all" else train.batch_size + train.queue
+        kernel.fit(condition, batch_size=among)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
@@ -191,16 +195,21 @@ def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
     return settings.model_copy(update={"train": train}), notice
 
 
-def standardized(settings: Settings, dataset: Dataset) -> Condition:
+def standardized(settings: Settings, dataset: Dataset, raw: Sequence[str] = ()) -> Condition:
     """Return the training condition in the units of the kernel.
 
     Args:
         settings: The settings of the run.
         dataset: The data to train on.
+        raw: Names of columns whose kernel refuses standardization.
     """
     return dataset.condition(dataset.train).standardized(
-        settings.data.condition_scale, unit_variance=settings.data.standardize
+        settings.data.condition_scale, unit_variance=settings.data.standardize, raw=raw
     )
+
+
+def _standardizes(kernel: Kernel) -> bool:
+    return all(leaf.standardize for leaf in kernel.leaves())
 
 
 def distances(condition: Condition) -> Tensor:
@@ -223,8 +232,8 @@ def distances(condition: Condition) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def _kernel(settings: Settings, dataset: Dataset, spec: MethodSpec) -> Kernel:
-    """The product of a kernel for each column: samples are similar if all columns are."""
+def _kernels(settings: Settings, dataset: Dataset, spec: MethodSpec) -> list[Kernel]:
+    """A kernel for each column of what the loss conditions on."""
     columns = dataset.columns
     if spec.conditions_on == "embedding":
         named = (columns[0].kernel if columns else "") or settings.loss.kernel
@@ -232,7 +241,7 @@ def _kernel(settings: Settings, dataset: Dataset, spec: MethodSpec) -> Kernel:
         columns = (Column("", "embedding", kernel="cosine" if named == "auto" else named),)
     elif spec.conditions_on == "clusters":
         columns = (Column("cluster", "categorical"),)
-    return functools.reduce(operator.mul, [_column_kernel(settings, each) for each in columns])
+    return [_column_kernel(settings, each) for each in columns]
 
 
 def _column_kernel(settings: Settings, column: Column) -> Kernel:
