@@ -8,6 +8,7 @@ import inspect
 import itertools
 import json
 import re
+import statistics
 from importlib import resources
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from cclk import registry
 from cclk.cli.demo import RUNS
 from cclk.cli.main import build_app
 from cclk.cli.results import results
+from cclk.experiments.frontier import within_leakage
+from cclk.experiments.registry import removal
 from cclk.experiments.results import read
 from cclk.training.settings import load
 from examples import adult
@@ -222,6 +225,43 @@ def test_the_tutorial_on_a_table_trains_what_its_table_measured() -> None:
     (made,) = re.findall(r"^encoder = (cclk\.ConditionalEncoder\(.*?^\))", code, re.DOTALL | re.M)
     encoder = eval(made, {"cclk": cclk})
     assert encoder.get_params() == adult.encoder("fair", 8, plan, 0, choice).get_params()
+
+
+def test_what_the_pages_say_of_the_benchmark_of_removal() -> None:
+    """Weights with the penalty, known labels, and cells with fewer seeds."""
+    result = read(ROOT / "results" / "removal.json")
+    frontier = result.frontier
+    assert frontier is not None
+
+    def kept(row: str, column: str, limit: float = 0.2) -> float | None:
+        cell = within_leakage(frontier, result.columns[column], row, column, limit)
+        return None if cell is None else statistics.mean(cell.values(frontier.utility[column]))
+
+    loo = {column: kept(removal.LOO, column) for column in result.columns}
+    nw = {column: kept(removal.PENALTY, column) for column in result.columns}
+    assert [column for column in nw if nw[column] is None] == ["adult", "crime"]
+    gains = {name: (loo[name] or 0) - value for name, value in nw.items() if value is not None}
+    assert {name for name, gain in gains.items() if gain > 1} == {"rotated-fashion", "cells"}
+    assert -1 < gains["colormnist"] < 0 < gains["health"] < 0.5
+    measured = {
+        column: (kept(removal.KEEP, column), kept(removal.LOO, column))
+        for column in result.columns
+        if any(cell.row == removal.KEEP and cell.runs for cell in result.columns[column])
+    }
+    assert [name for name, (keep, other) in measured.items() if (keep or 0) < (other or 0)] == [
+        "crime"
+    ]
+    assert len(measured) == 5
+    fewer = {
+        (cell.row, cell.column, len(cell.runs))
+        for cell in result.cells
+        if 0 < len(cell.runs) < result.column_seeds[cell.column]
+    }
+    assert fewer == {
+        (removal.HSIC, "colormnist", 1),
+        (removal.HSIC, "colormnist", 2),
+        (removal.KEEP, "rotated-fashion", 4),
+    }
 
 
 def test_the_readme_compares_fair_cclk_with_infonce_by_the_same_function() -> None:
