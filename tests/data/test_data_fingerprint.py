@@ -94,3 +94,24 @@ def test_images_in_files_are_told_by_their_names_wherever_they_are(tmp_path: Pat
     assert fingerprint(found("a", names[:20][::-1] + names[20:])) != before
     shutil.move(tmp_path / "a", tmp_path / "elsewhere")
     assert fingerprint(found("elsewhere", names)) == before
+
+
+def test_replaced_images_change_the_fingerprint(tmp_path: Path) -> None:
+    """By the sizes of all files, and by the bytes of some of them."""
+    for number in range(20):
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(tmp_path / f"{number}.bmp")
+    rows = "".join(f"{number}.bmp,{number}\n" for number in range(20))
+    (tmp_path / "a.csv").write_text(f"path,age\n{rows}")
+
+    def found() -> str:
+        return fingerprint(
+            datasets.load(
+                str(tmp_path / "a.csv"), image="path", condition="age", size=4, data_dir=tmp_path
+            )
+        )
+
+    before = found()
+    assert found() == before
+    for number in range(20):  # of the same size
+        Image.new("RGB", (4, 4), (0, number + 1, 0)).save(tmp_path / f"{number}.bmp")
+    assert found() != before

@@ -124,3 +124,8 @@ def test_table_of_what_was_not_measured() -> None:
     assert "50.0 %" in text
     assert "-" in text
     assert "leak" not in shown({"bare": Evaluation(scores(0.5))}), "there is no condition"
+
+
+def test_names_are_not_broken_at_80_columns() -> None:
+    measured = Evaluation(scores(0.928, brightness=category(0.3, 0.3), color=number(0.9, 0.95)))
+    assert "digits-infonce" in shown({"digits-infonce": measured}, width=80)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+_NAME = 20
+"""Characters of a run's name that are not broken over lines."""
+
+
 def evaluation_table(evaluations: Mapping[str, Evaluation], *, label: str = "label") -> Table:
     """Return a table of accuracies and leakage, by the linear and the worst probe, with intervals.
 
@@ -42,7 +46,8 @@ def evaluation_table(evaluations: Mapping[str, Evaluation], *, label: str = "lab
         show_edge=False,
         pad_edge=False,
     )
-    table.add_column("run,\nfeatures", overflow="fold")
+    longest = max((len(name) for name in evaluations), default=0)
+    table.add_column("run,\nfeatures", overflow="fold", min_width=min(longest, _NAME))
     table.add_column(Text(f"{label}\nlinear"), justify="right")
     table.add_column(Text(f"{label}\nkNN"), justify="right")
     if columns:
