@@ -45,8 +45,9 @@ def test_chunks_do_not_matter(layer: nn.Module, chunk: int) -> None:
 
 
 def test_gradients_are_added_also_those_of_the_loss() -> None:
-    temperature = nn.Parameter(torch.tensor(0.2, dtype=torch.float64))
-    loss, net = cclk.InfoNCE(temperature), network()
+    loss, net = cclk.InfoNCE(0.2, learn_temperature=True).double(), network()
+    temperature = loss.log_temperature
+    assert temperature is not None
     for _ in range(2):
         cclk.backward_in_chunks(net, views(), loss, chunk=16)
     once = gradients(net)[0] / 2

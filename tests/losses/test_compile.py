@@ -21,11 +21,11 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
     "FairInfoNCE": cclk.FairInfoNCE,
     "WeaklySupCCLK": lambda: cclk.WeaklySupCCLK(kernels.RBF().fit(AGE, 64)),
     "FairCCLK": lambda: cclk.FairCCLK(
-        kernels.RBF().fit(AGE, 64), temperature=nn.Parameter(torch.tensor(0.5))
+        kernels.RBF().fit(AGE, 64), temperature=0.5, learn_temperature=True
     ),
     "HardNegCCLK": lambda: cclk.HardNegCCLK(kernels.RBF(length_scale=0.2)),
     "FairByAutograd": lambda: oracles.FairByAutograd(
-        kernels.RBF().fit(AGE, 64), temperature=nn.Parameter(torch.tensor(0.5))
+        kernels.RBF().fit(AGE, 64), temperature=0.5, learn_temperature=True
     ),
 }
 

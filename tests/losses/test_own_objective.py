@@ -54,8 +54,9 @@ def test_fair_cclk_in_ten_lines(
                     views=views,
                     symmetric=symmetric,
                     reduction=reduction,
-                    temperature=nn.Parameter(torch.tensor(0.3, dtype=torch.float64)),
-                ),
+                    temperature=0.3,
+                    learn_temperature=True,
+                ).double(),
                 supported,
             )
             for make in (oracles.FairByAutograd, cclk.FairCCLK)

@@ -208,8 +208,8 @@ def test_with_a_learned_temperature() -> None:
     x, y = torch.randn(2, 120, 6).double()
     z = condition(120, 1, 0)
     z[:20, 1] = 100.0 * torch.arange(20)  # anchors without neighbors, whose estimate is raised
-    temperature = nn.Parameter(torch.tensor(0.2, dtype=torch.float64))
-    loss = cclk.FairCCLK(kernels.RBF([1], length_scale=0.01), weights="nw", temperature=temperature)
+    kernel = kernels.RBF([1], length_scale=0.01)
+    loss = cclk.FairCCLK(kernel, weights="nw", temperature=0.2, learn_temperature=True).double()
     dense, _ = computed(loss, x, y, z, sparse=False)
     found, pairs = computed(loss, x, y, z, sparse=True)
     assert "do not matter" in pairs

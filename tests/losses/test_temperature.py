@@ -1,8 +1,9 @@
-"""A learned temperature: an `nn.Parameter` of the loss, or a tensor passed to the function."""
+"""A learned temperature: its logarithm is a parameter of the loss."""
 
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable
 
@@ -36,8 +37,13 @@ def batch() -> tuple[Tensor, Tensor]:
     return x, x + 0.7 * torch.randn(12, 5, generator=generator, dtype=torch.float64)
 
 
-def parameter(value: float = 0.3) -> nn.Parameter:
-    return nn.Parameter(torch.tensor(value, dtype=torch.float64))
+def learned(name: str, value: float = 0.3, **options: object) -> ContrastiveLoss:
+    return LOSSES[name](temperature=value, learn_temperature=True, **options).double()
+
+
+def log_of(loss: ContrastiveLoss) -> nn.Parameter:
+    assert loss.log_temperature is not None
+    return loss.log_temperature
 
 
 @every_loss
@@ -45,13 +51,13 @@ def parameter(value: float = 0.3) -> nn.Parameter:
 def test_gradient_is_that_of_the_oracle(name: str, reduction: str) -> None:
     """Central differences of the plain loop, and autograd's own check."""
     x, y = batch()
-    loss = LOSSES[name](temperature=parameter(), views="all", symmetric=True, reduction=reduction)
+    loss = learned(name, views="all", symmetric=True, reduction=reduction)
     value = loss(x, y, CONDITION)
     (
         value * torch.linspace(1, 2, value.numel(), dtype=torch.float64).reshape(value.shape)
     ).sum().backward()
-    assert isinstance(loss.temperature, nn.Parameter)
-    assert loss.temperature.grad is not None
+    gradient = log_of(loss).grad
+    assert gradient is not None
 
     def oracle(temperature: float) -> float:
         matrix = (CONDITION[:, None] == CONDITION).double().numpy()
@@ -76,31 +82,32 @@ def test_gradient_is_that_of_the_oracle(name: str, reduction: str) -> None:
         return sum(each) / (len(each) if reduction == "mean" else 1)
 
     step = 1e-5
-    expected = (oracle(0.3 + step) - oracle(0.3 - step)) / (2 * step)
-    assert float(loss.temperature.grad) == pytest.approx(expected, rel=1e-6)
+    center = loss.options.scale
+    there, back = oracle(center * math.exp(step)), oracle(center * math.exp(-step))
+    assert float(gradient) == pytest.approx((there - back) / (2 * step), rel=1e-6)
 
 
 @every_loss
 @pytest.mark.parametrize("weights", ["loo", "nw", "paper", "release"])
 def test_gradcheck(name: str, weights: str) -> None:
     x, y = batch()
-    mode = {"weights": weights} if name.endswith("CCLK") else {}
+    loss = learned(name, 0.4, **({"weights": weights} if name.endswith("CCLK") else {}))
 
-    def call(x: Tensor, y: Tensor, temperature: Tensor) -> Tensor:
+    def call(x: Tensor, y: Tensor, logarithm: Tensor) -> Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cclk.CclkWarning)
-            return LOSSES[name](temperature=temperature, **mode)(x, y, CONDITION)
+            parameters = {"log_temperature": logarithm}
+            return torch.func.functional_call(loss, parameters, (x, y, CONDITION))
 
-    assert torch.autograd.gradcheck(
-        call, [x.requires_grad_(), y.requires_grad_(), parameter(0.4).detach().requires_grad_()]
-    )
+    logarithm = log_of(loss).detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(call, [x.requires_grad_(), y.requires_grad_(), logarithm])
 
 
 @every_loss
 def test_it_is_a_parameter_and_moves(name: str) -> None:
     x, y = (view.float() for view in batch())
-    loss = LOSSES[name](temperature=nn.Parameter(torch.tensor(0.5)))
-    assert [key for key, _ in loss.named_parameters()] == ["temperature"]
+    loss = learned(name, 0.5).float()
+    assert [key for key, _ in loss.named_parameters()] == ["log_temperature"]
     assert "temperature=0.5 (learned)" in repr(loss)
     optimizer = torch.optim.SGD(loss.parameters(), lr=0.01)
     before = loss(x, y, CONDITION)
@@ -108,11 +115,10 @@ def test_it_is_a_parameter_and_moves(name: str) -> None:
         optimizer.zero_grad()
         loss(x, y, CONDITION).backward()
         optimizer.step()
-    assert float(loss.temperature.detach()) != 0.5  # type: ignore[union-attr]
+    assert loss.options.scale != 0.5
     assert loss(x, y, CONDITION) < before
-    twin = copy.deepcopy(loss)
-    assert twin.temperature is not loss.temperature
-    other = LOSSES[name](temperature=nn.Parameter(torch.tensor(0.9)))
+    twin, other = copy.deepcopy(loss), learned(name, 0.9).float()
+    assert twin.log_temperature is not loss.log_temperature
     other.load_state_dict(loss.state_dict())
     assert torch.equal(other(x, y, CONDITION), twin(x, y, CONDITION))
 
@@ -120,38 +126,45 @@ def test_it_is_a_parameter_and_moves(name: str) -> None:
 @every_loss
 def test_embeddings_need_no_gradient(name: str) -> None:
     """Only the temperature is trained."""
-    x, y = batch()
-    loss = LOSSES[name](temperature=parameter())
-    loss(x, y, CONDITION).backward()
-    assert isinstance(loss.temperature, nn.Parameter)
-    assert loss.temperature.grad is not None
+    loss = learned(name)
+    loss(*batch(), CONDITION).backward()
+    assert log_of(loss).grad is not None
 
 
-def test_its_logarithm_can_be_learned() -> None:
-    """The habit of CLIP: exp keeps it positive."""
-    x, y = batch()
-    log_scale = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-    functional.fair_cclk(
-        x, y, CONDITION, kernel=kernels.Delta(), temperature=(-log_scale).exp()
-    ).backward()
-    loss = cclk.FairCCLK(kernels.Delta(), temperature=parameter(float((-log_scale.detach()).exp())))
-    loss(x, y, CONDITION).backward()
-    assert log_scale.grad is not None
-    assert float(log_scale.grad) == pytest.approx(
-        -float(loss.temperature.grad * loss.temperature.detach())
-    )  # type: ignore[union-attr]
+@every_loss
+def test_steps_of_any_size_leave_it_positive(name: str) -> None:
+    """Identical views ask for ever lower temperatures, and large steps for negative ones."""
+    x, _ = batch()
+    loss = learned(name, 0.1)
+    optimizer = torch.optim.SGD(loss.parameters(), lr=100.0)
+    for _ in range(4):
+        optimizer.zero_grad()
+        value = loss(x, x, CONDITION)
+        value.backward()
+        assert value.isfinite()
+        optimizer.step()
+        assert loss.options.scale >= 0.00999
+    with torch.no_grad():
+        log_of(loss).fill_(-50.0)
+    assert loss.options.scale == pytest.approx(0.01)
+    loss(*batch(), CONDITION).backward()
+    assert log_of(loss).grad, "it is not stuck at the bound"
+
+
+@every_loss
+@pytest.mark.parametrize("tensor", [torch.tensor(0.2), nn.Parameter(torch.tensor(0.2))])
+def test_tensors_are_refused(name: str, tensor: Tensor) -> None:
+    with pytest.raises(ValueError, match=r"temperature is a tensor.*pass learn_temperature=True"):
+        LOSSES[name](temperature=tensor)
 
 
 def test_mistakes() -> None:
-    with pytest.raises(ValueError, match=r"temperature has shape \(3,\): it must be one number"):
-        cclk.InfoNCE(nn.Parameter(torch.ones(3)))
-    loss = cclk.InfoNCE(nn.Parameter(torch.tensor(0.1)))
-    with torch.no_grad():
-        loss.temperature.sub_(0.2)  # type: ignore[union-attr]
-    with pytest.raises(
-        ValueError, match=r"temperature is -0.1: .* clamp it after each step or learn its logarithm"
-    ):
-        loss(*batch())
+    x, y = batch()
+    logarithm = torch.tensor(-1.0, requires_grad=True)
+    with pytest.raises(ValueError, match="one with a graph can be used for one step only"):
+        functional.info_nce(x, y, temperature=logarithm.exp())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"temperature is 0.001: a learned one is at least 0.01"):
+        cclk.InfoNCE(0.001, learn_temperature=True)
 
 
 @every_loss

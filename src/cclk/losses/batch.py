@@ -148,15 +148,16 @@ class Batch:
         with reduction="none".
         """
         anchors, neighbors, _ = direction
-        temperature, share = self.options.temperature, self._share()
+        learned, share = self.options.learned, self._share()
         if isinstance(objective, AutogradObjective):
+            temperature = self.options.scale if learned is None else learned
             losses = objective.losses(anchors / temperature, neighbors)
             return losses if share is None else losses.sum() * share
         floor, factor = None, 1 / self.options.scale
-        if isinstance(temperature, Tensor):
-            anchors, factor = anchors / temperature, 1.0
-            if temperature.requires_grad:
-                floor = -1 / temperature.to(self.dtype)
+        if learned is not None:
+            anchors, factor = anchors / learned, 1.0
+            if learned.requires_grad:
+                floor = -1 / learned.to(self.dtype)
         grad = torch.is_grad_enabled() and (
             anchors.requires_grad or neighbors.requires_grad or floor is not None
         )

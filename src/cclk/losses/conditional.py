@@ -24,7 +24,7 @@ from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
 from cclk.losses.core import in_range
 from cclk.losses.objectives import NeighborWeights, WeightedNegatives, WeightedPositives
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
+from cclk.losses.options import Options, Reduction, Support, Views, split_support
 from cclk.operator.diagnose import complaint
 from cclk.operator.solvers import Solver
 from cclk.operator.weights import Conditioning, weigh
@@ -149,8 +149,7 @@ class ConditionalLoss(ContrastiveLoss):
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code), "nw" (kernel average) or "auto", the default of the loss: `default_weights`,
             here "loo".
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -158,6 +157,8 @@ class ConditionalLoss(ContrastiveLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.
@@ -198,11 +199,12 @@ class ConditionalLoss(ContrastiveLoss):
         ridge: float = 0.01,
         solver: Solver = "auto",
         weights: str = "auto",
-        temperature: Temperature = 0.1,
+        temperature: float = 0.1,
         views: Views = "cross",
         symmetric: bool = False,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
+        learn_temperature: bool = False,
     ) -> None:
         super().__init__(
             temperature,
@@ -210,6 +212,7 @@ class ConditionalLoss(ContrastiveLoss):
             symmetric=symmetric,
             gather_distributed=gather_distributed,
             reduction=reduction,
+            learn_temperature=learn_temperature,
         )
         self.conditioning = Conditioning(
             self.default_kernel() if kernel is None else kernel,
@@ -227,7 +230,7 @@ class ConditionalLoss(ContrastiveLoss):
         *,
         ridge: float | None = None,
         solver: Solver = "auto",
-        temperature: Temperature = release.TEMPERATURE,
+        temperature: float = release.TEMPERATURE,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
     ) -> Self:

@@ -7,7 +7,7 @@ from torch import Tensor
 from cclk.kernels import Kernel
 from cclk.losses.conditional import ConditionalLoss, conditional_contrast
 from cclk.losses.objectives import WeightedNegatives
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views
+from cclk.losses.options import Options, Reduction, Support, Views
 from cclk.operator.solvers import Solver
 from cclk.operator.weights import Conditioning
 
@@ -22,7 +22,7 @@ def fair_cclk(
     solver: Solver = "auto",
     weights: str = "auto",
     support: Support | None = None,
-    temperature: Temperature = 0.1,
+    temperature: float = 0.1,
     views: Views = "cross",
     symmetric: bool = False,
     gather_distributed: bool = False,
@@ -56,8 +56,7 @@ class FairCCLK(ConditionalLoss):
         weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
             code), "nw" (kernel average) or "auto", the default of the loss: "nw", but "loo" for
             kernels that are not large between close values only, such as Linear and Cosine.
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -65,6 +64,8 @@ class FairCCLK(ConditionalLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.
@@ -94,11 +95,12 @@ class FairCCLK(ConditionalLoss):
         ridge: float = 0.01,
         solver: Solver = "auto",
         weights: str = "auto",
-        temperature: Temperature = 0.1,
+        temperature: float = 0.1,
         views: Views = "cross",
         symmetric: bool = False,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
+        learn_temperature: bool = False,
     ) -> None:
         super().__init__(
             kernel,
@@ -110,4 +112,5 @@ class FairCCLK(ConditionalLoss):
             symmetric=symmetric,
             gather_distributed=gather_distributed,
             reduction=reduction,
+            learn_temperature=learn_temperature,
         )

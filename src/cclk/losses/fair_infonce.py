@@ -7,7 +7,7 @@ from torch import Tensor
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.cluster_pairs import cluster_contrast, renamed
 from cclk.losses.objectives import ClusterNegatives
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views
+from cclk.losses.options import Options, Reduction, Support, Views
 
 
 def fair_info_nce(
@@ -17,7 +17,7 @@ def fair_info_nce(
     *,
     clusters: object = None,
     support: Support | None = None,
-    temperature: Temperature = 0.1,
+    temperature: float = 0.1,
     views: Views = "cross",
     symmetric: bool = False,
     gather_distributed: bool = False,
@@ -40,8 +40,7 @@ class FairInfoNCE(ContrastiveLoss):
     by cluster.
 
     Args:
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -49,6 +48,8 @@ class FairInfoNCE(ContrastiveLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.

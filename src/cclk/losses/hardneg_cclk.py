@@ -12,7 +12,7 @@ from cclk.losses import release
 from cclk.losses.autograd import MakeObjective
 from cclk.losses.conditional import ConditionalLoss, conditional_contrast
 from cclk.losses.objectives import CorrectedNegatives, WeightedNegatives
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views
+from cclk.losses.options import Options, Reduction, Support, Views
 from cclk.operator.solvers import Solver
 from cclk.operator.weights import Conditioning
 
@@ -29,7 +29,7 @@ def hard_neg_cclk(
     uniform_share: float = 0.0,
     tau_plus: float = 0.0,
     support: Support | None = None,
-    temperature: Temperature = 0.1,
+    temperature: float = 0.1,
     views: Views = "cross",
     symmetric: bool = False,
     gather_distributed: bool = False,
@@ -79,8 +79,7 @@ class HardNegCCLK(ConditionalLoss):
             (1 - uniform_share) w + uniform_share / n.
         tau_plus: Assumed share of false negatives, which are as similar as the positive: c is
             replaced by (c - tau_plus e^{S_ii}) / (1 - tau_plus), at least e^{-1 / temperature}.
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -88,6 +87,8 @@ class HardNegCCLK(ConditionalLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.
@@ -118,11 +119,12 @@ class HardNegCCLK(ConditionalLoss):
         weights: str = "auto",
         uniform_share: float = 0.0,
         tau_plus: float = 0.0,
-        temperature: Temperature = 0.1,
+        temperature: float = 0.1,
         views: Views = "cross",
         symmetric: bool = False,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
+        learn_temperature: bool = False,
     ) -> None:
         super().__init__(
             kernel,
@@ -134,6 +136,7 @@ class HardNegCCLK(ConditionalLoss):
             symmetric=symmetric,
             gather_distributed=gather_distributed,
             reduction=reduction,
+            learn_temperature=learn_temperature,
         )
         self._make = make_objective(uniform_share, tau_plus)
         self.uniform_share, self.tau_plus = uniform_share, tau_plus

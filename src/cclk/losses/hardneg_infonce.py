@@ -10,7 +10,7 @@ from cclk.errors import SettingsError
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
 from cclk.losses.objectives import ReweightedNegatives
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
+from cclk.losses.options import Options, Reduction, Support, Views, split_support
 
 _LARGEST_CANCELLATION = 1000.0
 """Beyond this, gradients in float32 alone can be off by 1e-4."""
@@ -62,7 +62,7 @@ def hard_neg_info_nce(
     beta: float = 1.0,
     tau_plus: float = 0.1,
     support: Support | None = None,
-    temperature: Temperature = 0.1,
+    temperature: float = 0.1,
     views: Views = "cross",
     symmetric: bool = False,
     gather_distributed: bool = False,
@@ -89,8 +89,7 @@ class HardNegInfoNCE(ContrastiveLoss):
     Args:
         beta: Concentration of the weights on negatives near the anchor; 0 weights all equally.
         tau_plus: Assumed share of negatives that belong to the class of the anchor.
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -98,6 +97,8 @@ class HardNegInfoNCE(ContrastiveLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.
@@ -120,11 +121,12 @@ class HardNegInfoNCE(ContrastiveLoss):
         beta: float = 1.0,
         tau_plus: float = 0.1,
         *,
-        temperature: Temperature = 0.1,
+        temperature: float = 0.1,
         views: Views = "cross",
         symmetric: bool = False,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
+        learn_temperature: bool = False,
     ) -> None:
         super().__init__(
             temperature,
@@ -132,6 +134,7 @@ class HardNegInfoNCE(ContrastiveLoss):
             symmetric=symmetric,
             gather_distributed=gather_distributed,
             reduction=reduction,
+            learn_temperature=learn_temperature,
         )
         _check_hardness(beta, tau_plus)
         self.beta, self.tau_plus = beta, tau_plus

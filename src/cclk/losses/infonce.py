@@ -8,7 +8,7 @@ from cclk._eager import eager
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
 from cclk.losses.objectives import Marginal
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views, split_support
+from cclk.losses.options import Options, Reduction, Support, Views, split_support
 
 
 @eager
@@ -22,7 +22,7 @@ def info_nce(
     y: Tensor,
     *,
     support: Support | None = None,
-    temperature: Temperature = 0.1,
+    temperature: float = 0.1,
     views: Views = "cross",
     symmetric: bool = False,
     gather_distributed: bool = False,
@@ -42,8 +42,7 @@ class InfoNCE(ContrastiveLoss):
     Positives from P(X, Y), negatives from P(X) P(Y).
 
     Args:
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -51,6 +50,8 @@ class InfoNCE(ContrastiveLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from torch import Tensor
@@ -13,8 +12,8 @@ from cclk.errors import DataError, SettingsError
 
 Views = Literal["cross", "all"]
 Reduction = Literal["mean", "sum", "none"]
-Temperature = float | Tensor
-"""A number, or a tensor of one element, such as an `nn.Parameter`, to which gradients flow."""
+SMALLEST_LEARNED = 0.01
+"""Learned temperatures are at least this, as CLIP's are."""
 SMALLEST_TEMPERATURE = 1e-6
 """Below it, gradients of short embeddings overflow."""
 Support = tuple[Tensor, object]
@@ -25,32 +24,30 @@ Support = tuple[Tensor, object]
 class Options:
     """The options of every loss."""
 
-    temperature: Temperature = 0.1
+    temperature: float = 0.1
     views: Views = "cross"
     symmetric: bool = False
     gather_distributed: bool = False
     reduction: Reduction = "mean"
 
+    learned: Tensor | None = None
+    """The temperature as a differentiable number, if it is learned."""
+
     def __post_init__(self) -> None:
-        learned = isinstance(self.temperature, Tensor)
-        if not isinstance(self.temperature, Tensor | numbers.Real):
+        if isinstance(self.temperature, Tensor):
+            raise SettingsError(
+                "temperature is a tensor: it must be a number, such as 0.1. A tensor may turn"
+                " negative, and one with a graph can be used for one step only: pass"
+                " learn_temperature=True to learn it"
+            )
+        if not isinstance(self.temperature, numbers.Real):
             raise SettingsError(
                 f"temperature is {self.temperature!r}: it must be a positive number, such as 0.1"
             )
-        if isinstance(self.temperature, Tensor) and self.temperature.numel() != 1:
-            raise SettingsError(
-                f"temperature has shape {tuple(self.temperature.shape)}: it must be one number,"
-                " such as 0.1"
-            )
         if not SMALLEST_TEMPERATURE <= self.scale < float("inf"):
-            remedy = (
-                "; if it is learned, clamp it after each step or learn its logarithm"
-                if learned
-                else ""
-            )
             raise SettingsError(
                 f"temperature is {self.scale:g}: it must be a positive number, such as 0.1, and at"
-                f" least {SMALLEST_TEMPERATURE:g}{remedy}"
+                f" least {SMALLEST_TEMPERATURE:g}"
             )
         if self.views not in ("cross", "all"):
             raise SettingsError(f"views is {self.views!r}: it must be 'cross' or 'all'")
@@ -59,14 +56,10 @@ class Options:
                 f"reduction is {self.reduction!r}: it must be 'mean', 'sum' or 'none'"
             )
 
-    @cached_property
+    @property
     def scale(self) -> float:
         """The temperature as a number."""
-        return (
-            float(self.temperature.detach())
-            if isinstance(self.temperature, Tensor)
-            else float(self.temperature)
-        )
+        return float(self.temperature)
 
 
 def split_support(support: Support | None) -> tuple[Tensor | None, object]:

@@ -12,7 +12,7 @@ from cclk.kernels import Kernel
 from cclk.losses.autograd import MakeObjective
 from cclk.losses.conditional import ConditionalLoss, conditional_contrast
 from cclk.losses.objectives import OuterPositives, WeightedPositives
-from cclk.losses.options import Options, Reduction, Support, Temperature, Views
+from cclk.losses.options import Options, Reduction, Support, Views
 from cclk.operator.solvers import Solver
 from cclk.operator.weights import Conditioning
 
@@ -31,7 +31,7 @@ def weakly_sup_cclk(
     positives: Positives = "inner",
     own_share: float = 0.1,
     support: Support | None = None,
-    temperature: Temperature = 0.1,
+    temperature: float = 0.1,
     views: Views = "cross",
     symmetric: bool = False,
     gather_distributed: bool = False,
@@ -84,8 +84,7 @@ class WeaklySupCCLK(ConditionalLoss):
         own_share: With positives="outer", the least share of the anchor's own other view among its
             positives. It is larger for an anchor with few neighbors, whose weights sum to less
             than 1.
-        temperature: Scores are cosine similarities divided by the temperature. A number, or an
-            `nn.Parameter` to learn it; pass `loss.parameters()` to the optimizer in that case.
+        temperature: Scores are cosine similarities divided by the temperature.
         views: "cross" compares an anchor with the samples of the other view, as the paper's
             equations do; "all" also with those of the same view, as SimCLR does.
         symmetric: Average the loss with x as anchors and the loss with y as anchors.
@@ -93,6 +92,8 @@ class WeaklySupCCLK(ConditionalLoss):
             processes. Gradients averaged over processes, as by DistributedDataParallel, are those
             of the joined batch.
         reduction: "mean", "sum" or "none" over anchors.
+        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
+            0.01. Pass `loss.parameters()` to the optimizer as well.
 
     Shape:
         x, y: (b, d), of any norm.
@@ -123,11 +124,12 @@ class WeaklySupCCLK(ConditionalLoss):
         weights: str = "auto",
         positives: Positives = "inner",
         own_share: float = 0.1,
-        temperature: Temperature = 0.1,
+        temperature: float = 0.1,
         views: Views = "cross",
         symmetric: bool = False,
         gather_distributed: bool = False,
         reduction: Reduction = "mean",
+        learn_temperature: bool = False,
     ) -> None:
         super().__init__(
             kernel,
@@ -139,6 +141,7 @@ class WeaklySupCCLK(ConditionalLoss):
             symmetric=symmetric,
             gather_distributed=gather_distributed,
             reduction=reduction,
+            learn_temperature=learn_temperature,
         )
         self._make = make_objective(positives, own_share)
         self.positives, self.own_share = positives, own_share
