@@ -9,6 +9,7 @@ import json
 import shutil
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ import cclk
 from cclk.cli.main import main
 from cclk.cli.setting_options import COMMON
 from cclk.cli.table_options import TableOptions
-from cclk.errors import RunError, SettingsError
+from cclk.errors import DataError, RunError, SettingsError
 from cclk.evaluation import (
     ColumnLeakage,
     Estimate,
@@ -257,3 +258,23 @@ def test_one_set_of_names_and_defaults() -> None:
         assert name not in own or item.default == own[name].default
     assert set(COMMON) < set(check), "the settings on the help page of cclk train"
     assert Settings().method == "fair-cclk"
+
+
+def test_nothing_that_was_asked_for_is_ignored(table: Path, tmp_path: Path) -> None:
+    columns: dict[str, Any] = {"features": ["a", "b"], "condition": "age"}
+    with pytest.raises(SettingsError, match="epochs and steps both set the length"):
+        cclk.check(table, **columns, steps=2, epochs=1)
+    with pytest.raises(SettingsError, match="gray is for images"):
+        cclk.check(table, **columns, gray=True)
+    with pytest.raises(SettingsError, match="image_size is for images"):
+        cclk.check(dataset="colordigits", image_size=64)
+    with pytest.raises(SettingsError, match="leaves one sample of a batch of 33 alone"):
+        cclk.check(table, **columns, batch_size=33, overrides={"chunk": 32})
+    lines = table.read_text().splitlines()
+    empty = tmp_path / "empty.csv"
+    rows = (line.split(",") for line in lines[1:])
+    empty.write_text("\n".join(["a,b,age,ill", *(f"{row[0]},,{row[3]},1" for row in rows)]))
+    with pytest.raises(DataError, match="column 'b' has no values in the training rows"):
+        cclk.check(empty, **columns, missing="impute")
+    findings = cclk.check(empty, features=["a"], condition="age", label="ill", steps=1)
+    assert any("the label has only one class (1)" in finding.text for finding in findings)

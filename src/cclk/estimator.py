@@ -32,7 +32,7 @@ from cclk._files import read_tensors, write_tensors
 from cclk._reading import check_json, parse_json, reason
 from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
-from cclk.data.dataset import Dataset, Split
+from cclk.data.dataset import UNLABELED, Dataset, Split
 from cclk.errors import CclkError, CclkWarning, DataError, SettingsError
 from cclk.registry import require_trust
 from cclk.training import methods
@@ -287,7 +287,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _labels(self, y: Any, rows: int) -> tuple[Tensor, tuple[str, ...]]:
         """Return the labels to keep as codes, and their names."""
         if not self.keep:
-            return torch.zeros(rows, dtype=torch.int64), ("unlabeled",)
+            return torch.zeros(rows, dtype=torch.int64), (UNLABELED,)
         if y is None or np.ndim(y) != 1 or len(y) != rows:
             raise DataError("keep is True: pass y, one label for each row of X")
         names, codes = np.unique(np.asarray(y), return_inverse=True)

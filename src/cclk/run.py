@@ -22,7 +22,7 @@ from cclk._files import make_parent
 from cclk._notebook import Shown
 from cclk._terminal import Console
 from cclk.condition import Condition
-from cclk.errors import RunError
+from cclk.errors import RunError, SettingsError
 from cclk.evaluation import Evaluation, Leakage, leakage, read_evaluation
 from cclk.evaluation.baselines import predict_removal
 from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
@@ -409,6 +409,8 @@ def complete_settings(
     """All settings of a run, from the arguments of `train`; None in `named` means the default."""
     passed = {name: value for name, value in (named or {}).items() if value is not None}
     changes = {**(overrides or {}), **passed}
+    if {"epochs", "steps"} <= changes.keys():
+        raise SettingsError("epochs and steps both set the length of training: pass one")
     base = settings is not None or preset is not None
     if table.data is None and not changes and not base:
         raise RunError("there is nothing to train: pass data, a dataset, a preset or settings")

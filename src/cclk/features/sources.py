@@ -58,6 +58,8 @@ def build_extractor(
         trust_code: the import paths that the file of a run may name, or True for all.
     """
     options = dict(options or {})
+    if size is not None and size < 1:
+        raise FeatureError(f"size is {size}: it must be at least 1")
     if (mean is None) != (std is None):
         raise FeatureError("mean and std belong together: pass both, or neither")
     if source.startswith("open_clip:") or source.endswith(".onnx"):

@@ -138,8 +138,8 @@ def embed2d(
     x, y, z = as_array(features).astype(np.float64), as_array(labels), _columns(condition)
     if not len(x) == len(y) == len(z) or len(x) < 2:
         raise DataError(
-            f"features, labels and condition have {len(x)}, {len(y)} and {len(z)} rows: they must"
-            " be the same samples, 2 or more"
+            f"features, labels and condition have {len(x)}, {len(y)} and {len(z)} rows: a report"
+            " needs the same samples, at least 2 in the test split"
         )
     if len(condition_names) != z.shape[1]:
         raise DataError(

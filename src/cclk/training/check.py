@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cclk.condition import placed
-from cclk.data.dataset import Dataset, Split
+from cclk.data.dataset import UNLABELED, Dataset, Split
 from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
 from cclk.operator.diagnose import examine as examine_kernel
@@ -141,7 +141,12 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
             if dataset.columns
             else "without a condition either, nothing can be measured"
         )
-        yield Finding("warning", f"there is no label: the encoder can be trained, but {what}")
+        lack = (
+            "there is no label"
+            if dataset.classes == (UNLABELED,)
+            else f"the label has only one class ({dataset.classes[0]})"
+        )
+        yield Finding("warning", f"{lack}: the encoder can be trained, but {what}")
         return
     counts = torch.bincount(dataset.train.y, minlength=len(dataset.classes))
     least, most = int(counts.argmin()), int(counts.argmax())

@@ -68,6 +68,9 @@ class OwnTable:
         """
         names = ("image", "features", "condition", "label", "split", "split_by", "row_id")
         columns = {name: value for name in names if (value := getattr(self, name))}
+        for name in ("image_size", "gray"):
+            if not self.image and getattr(self, name) != getattr(OwnTable, name):
+                raise SettingsError(f"{name} is for images: pass their column too, as image")
         if self.data is None:
             if columns:
                 raise SettingsError(

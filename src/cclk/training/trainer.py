@@ -137,6 +137,11 @@ class Trainer:
             raise SettingsError(
                 f"train.chunk is {train.chunk}, which does not work with {what}: set it to 0"
             )
+        if train.chunk and 1 in (train.chunk, train.batch_size % train.chunk):
+            raise SettingsError(
+                f"train.chunk is {train.chunk}, which leaves one sample of a batch of"
+                f" {train.batch_size} alone: batch norm needs at least 2"
+            )
 
     def _loaded_rows(self, step: int) -> Tensor:
         rows = self.method.sampler.batch(step)
