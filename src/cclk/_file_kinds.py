@@ -19,7 +19,7 @@ _KINDS = {
     (".json", ".jsonl", ".feather", ".arrow", ".dta", ".sav", ".sas7bdat", ".db", ".sqlite"): (
         "not read by cclk: read it with pandas and write it with to_parquet"
     ),
-    (".pkl", ".pt", ".pth", ".joblib", ".rds"): (
+    (".pkl", ".pickle", ".pt", ".pth", ".rds"): (
         "a file of objects, which can run code and is not opened: write a .parquet or .npz file"
         " with the program that wrote it"
     ),

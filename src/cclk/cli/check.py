@@ -56,7 +56,7 @@ def check(
             preset=preset,
             settings=config,
             overrides=(settings or SettingOptions()).passed(),
-            trust_code=trust_code or (),
+            trust_code=trust_code or False,
             show=show,
         )
     return 1 if any(finding.level == "problem" for finding in findings) else 0

@@ -39,7 +39,7 @@ def embed(
     from cclk.training._process import keep_freed
 
     keep_freed()
-    opened = Run(run, trust_code=trust_code or ())
+    opened = Run(run, trust_code=trust_code or False)
     rows = opened.embed(
         data, out, data_dir=data_dir, row_id=row_id, batch_size=batch_size, quiet=quiet
     )

@@ -47,7 +47,7 @@ def evaluate(
     from cclk.training._process import keep_freed
 
     keep_freed()
-    opened = [Run(folder, trust_code=trust_code or ()) for folder in runs]
+    opened = [Run(folder, trust_code=trust_code or False) for folder in runs]
     # Folders of the same name are distinguished by their paths.
     unique = len({run.name for run in opened}) == len(opened)
     named = {run.name if unique else str(run.folder): run for run in opened}

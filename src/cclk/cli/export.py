@@ -34,5 +34,6 @@ def export(
     from cclk.run import Run
 
     notify(
-        f"written: {Run(run, trust_code=trust_code or ()).export(format, out, erase=erase)}", quiet
+        f"written: {Run(run, trust_code=trust_code or False).export(format, out, erase=erase)}",
+        quiet,
     )

@@ -84,7 +84,7 @@ def features(
         size=size,
         mean=mean,
         std=std,
-        trust_code=trust_code or (),
+        trust_code=trust_code or False,
     )
     extract(samples, extractor, out, components=components, batch_size=batch_size, quiet=quiet)
     notify(f"written: {out.resolve()}", quiet)

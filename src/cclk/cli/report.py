@@ -23,5 +23,5 @@ def report(
     """
     from cclk.run import Run
 
-    first, *others = [Run(folder, trust_code=trust_code or ()) for folder in runs]
+    first, *others = [Run(folder, trust_code=trust_code or False) for folder in runs]
     notify(f"written: {first.report(out, beside=others).resolve()}", quiet)

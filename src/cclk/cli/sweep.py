@@ -63,7 +63,7 @@ def sweep(
         raise SettingsError(f"--name {name} is an experiment of this package: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
     overrides = (settings or SettingOptions()).passed()
-    common = flat(load(config, preset, overrides, trust_code=trust_code or ()))
+    common = flat(load(config, preset, overrides, trust_code=trust_code or False))
     if not test and "holdout" not in overrides and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on all rows, but some are measured on here
     if "leakage_penalty" not in overrides:

@@ -61,14 +61,14 @@ def train(
 
     keep_freed()
     if resume and out is not None:
-        trained = run.Run(out, trust_code=trust_code or ()).resume(quiet=quiet)
+        trained = run.Run(out, trust_code=trust_code or False).resume(quiet=quiet)
     else:
         trained = run.train(
             **vars(options),
             preset=preset,
             settings=config,
             overrides=overrides,
-            trust_code=trust_code or (),
+            trust_code=trust_code or False,
             out=out,
             command=shlex.join(["cclk", *sys.argv[1:]]),
             quiet=quiet,
