@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from cclk.cli.main import main
+from cclk.data.dataset import Dataset
 from cclk.training import check as checking
+from cclk.training.settings import Settings
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 
@@ -168,6 +170,23 @@ def test_images_are_checked_for_a_limited_time(
     code, told = check(capsys, "--data", path, *arguments, "--data-dir", tmp_path)
     assert code == 0
     assert "0 of 80 images were read, within 0 seconds, without a fault" in told
+
+
+def test_long_training_comes_with_faster_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps take as long as a patched clock says: 10 seconds, or 0.1 with lenet5."""
+    path = table(tmp_path)
+
+    def step_time(settings: Settings, _: Dataset) -> tuple[float, int]:
+        return (0.1 if settings.model.encoder == "lenet5" else 10.0), 1175
+
+    monkeypatch.setattr(checking, "_step_time", step_time)
+    arguments = ["--image", "path", "--condition", "age", "--remove", "none"]
+    code, told = check(capsys, "--data", path, *arguments, "--data-dir", tmp_path)
+    assert code == 0
+    assert "?? training resnet18 of width 16 will take about 3.3 hours: 1,175 steps of" in told
+    assert "--encoder lenet5 takes about 118 seconds; --steps 60 takes about 10 minutes" in told
 
 
 def test_conditions_among_inputs_and_constant_inputs(

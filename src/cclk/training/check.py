@@ -26,6 +26,11 @@ from cclk.training.trainer import Trainer
 _BATCH = 256
 _SECONDS = 30
 """Time for reading images; training reads all of them."""
+_LONG = 600
+"""Seconds of training from which faster settings are proposed."""
+_MEASURED = 5
+"""Seconds after which no further step is measured."""
+_LENET = 32
 _FEW_NEIGHBORS = 1.5
 _UNIQUE = 0.5
 """A categorical column with a larger share of distinct values names rows, not groups."""
@@ -229,25 +234,46 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         return float(size.median()), wrong
 
 
-def _duration(settings: Settings, dataset: Dataset, steps: int = 3) -> Finding:
-    """The training time, measured by a few steps."""
+def _duration(settings: Settings, dataset: Dataset) -> Finding:
+    """The training time, measured by a few steps, and settings that shorten a long one."""
+    seconds, steps = _step_time(settings, dataset)
+    width = settings.model.encoder_options.get("width")
+    network = settings.model.encoder + (f" of width {width}" if width else "")
+    text = (
+        f"training {network} will take about {_time(seconds * steps)}: {steps:,} steps of"
+        f" {seconds * 1000:.0f} ms"
+    )
+    if seconds * steps <= _LONG:
+        return Finding("fine", text)
+    few = int(_LONG / seconds)
+    faster = [f"steps={few} takes about {_time(few * seconds)}"] if few else []
+    shape, stem = dataset.train.x.shape[1:], settings.model.encoder_options.get("stem")
+    if len(shape) == 3 and max(shape[1:]) == _LENET and settings.model.encoder != "lenet5":
+        model = settings.model.model_copy(update={"encoder": "lenet5", "encoder_options": {}})
+        small, _ = _step_time(settings.model_copy(update={"model": model}), dataset)
+        if small < seconds / 2:
+            faster.insert(0, f"encoder='lenet5' takes about {_time(small * steps)}")
+    elif len(shape) == 3 and max(shape[1:]) > _LENET and stem == "cifar":
+        less = seconds * (_LENET / max(shape[1:])) ** 2  # as the number of pixels
+        faster.insert(0, f"image_size={_LENET} takes about {_time(less * steps)}")
+    return Finding("warning", "; ".join([text, *faster]))
+
+
+def _step_time(settings: Settings, dataset: Dataset) -> tuple[float, int]:
+    """The seconds of a step, and the number of steps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)
         with closing(Trainer(settings, dataset)) as trainer:
-            trainer.step(0)
-            began = time.perf_counter()
-            for step in range(1, 1 + steps):
-                trainer.step(step % trainer.total)
-            seconds = (time.perf_counter() - began) / steps
-    total = seconds * trainer.total
-    if total < 120:
-        duration = f"{total:.0f} seconds"
-    else:
-        duration = f"{total / 60:.0f} minutes" if total < 7200 else f"{total / 3600:.1f} hours"
-    width = settings.model.encoder_options.get("width")
-    network = settings.model.encoder + (f" of width {width}" if width else "")
-    return Finding(
-        "fine",
-        f"training {network} will take about {duration}: {trainer.total:,} steps of"
-        f" {seconds * 1000:.0f} ms",
-    )
+            times: list[float] = []
+            while len(times) < 4 and sum(times) < _MEASURED:
+                began = time.perf_counter()
+                trainer.step(len(times) % trainer.total)
+                times.append(time.perf_counter() - began)
+    later = times[1:] or times  # the first step is slower
+    return sum(later) / len(later), trainer.total
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

@@ -105,7 +105,6 @@ class OwnTable:
         if self.gray and self.image_size == 32:
             return {"encoder": "lenet5", "augmentation": "digits"}
         return {
-            "steps": "1,175; 400 for fair methods with --features",
             "encoder": "resnet18",
             "encoder_options": {
                 "stem": "cifar" if self.image_size < 96 else "imagenet",
