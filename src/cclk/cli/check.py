@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from cclk._terminal import Console
-from cclk.cli.output import TRUST_CODE
+from cclk.cli.output import TRUST_CODE, with_options
 from cclk.cli.setting_options import MAIN, SettingOptions
 from cclk.cli.table_options import TableOptions
 
@@ -48,7 +48,7 @@ def check(
 
     def show(finding: Finding) -> None:
         mark, style = _MARKS[finding.level]
-        console.print(Text.assemble((mark, style), " ", finding.text), soft_wrap=True)
+        console.print(Text.assemble((mark, style), " ", with_options(finding.text)), soft_wrap=True)
 
     with console.status("reading and probing all data"):
         findings = run.check(

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensErro
 
 import cclk
 from cclk._terminal import Console, escape
+from cclk.cli.output import with_options
 from cclk.cli.setting_options import everything, unknown_option, with_current_names
 from cclk.errors import Interrupted, Stopped, shortened
 from cclk.registry import IMPORT_PATH
@@ -126,7 +127,8 @@ def _with_named_trust(arguments: list[str]) -> list[str]:
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> str:
     """A warning without the line of code that raised it."""
-    return shortened(escape(f"cclk: warning: {' '.join(str(message).split())}")) + "\n"
+    text = with_options(" ".join(str(message).split()))
+    return shortened(escape(f"cclk: warning: {text}")) + "\n"
 
 
 def _message(error: Exception) -> str:
@@ -136,7 +138,7 @@ def _message(error: Exception) -> str:
 
 
 def _error(text: str, *, cut: bool = True) -> None:
-    text = f"cclk: {escape(text)}"
+    text = f"cclk: {escape(with_options(text))}"
     Console(stderr=True).print(
         shortened(text) if cut else text, style="red", markup=False, highlight=False, soft_wrap=True
     )
