@@ -186,7 +186,7 @@ def test_long_training_comes_with_faster_settings(
     code, told = check(capsys, "--data", path, *arguments, "--data-dir", tmp_path)
     assert code == 0
     assert "?? training resnet18 of width 16 will take about 3.3 hours: 1,175 steps of" in told
-    assert "--encoder lenet5 takes about 118 seconds; --steps 60 takes about 10 minutes" in told
+    assert "--encoder lenet5 takes 118 seconds; --steps 60 takes 10 minutes" in told
 
 
 def test_conditions_among_inputs_and_constant_inputs(

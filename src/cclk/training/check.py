@@ -246,16 +246,16 @@ def _duration(settings: Settings, dataset: Dataset) -> Finding:
     if seconds * steps <= _LONG:
         return Finding("fine", text)
     few = int(_LONG / seconds)
-    faster = [f"steps={few} takes about {_time(few * seconds)}"] if few else []
+    faster = [f"steps={few} takes {_time(few * seconds)}"] if few else []
     shape, stem = dataset.train.x.shape[1:], settings.model.encoder_options.get("stem")
     if len(shape) == 3 and max(shape[1:]) == _LENET and settings.model.encoder != "lenet5":
         model = settings.model.model_copy(update={"encoder": "lenet5", "encoder_options": {}})
         small, _ = _step_time(settings.model_copy(update={"model": model}), dataset)
         if small < seconds / 2:
-            faster.insert(0, f"encoder='lenet5' takes about {_time(small * steps)}")
+            faster.insert(0, f"encoder='lenet5' takes {_time(small * steps)}")
     elif len(shape) == 3 and max(shape[1:]) > _LENET and stem == "cifar":
         less = seconds * (_LENET / max(shape[1:])) ** 2  # as the number of pixels
-        faster.insert(0, f"image_size={_LENET} takes about {_time(less * steps)}")
+        faster.insert(0, f"image_size={_LENET} takes {_time(less * steps)}")
     return Finding("warning", "; ".join([text, *faster]))
 
 
