@@ -108,7 +108,9 @@ def test_the_page_has_the_settings_that_were_chosen() -> None:
             "warmup": result["settings"]["warmup"],
         }
         spelled = " ".join(f"--{name} {value}" for name, value in options.items())
-        assert f'cclk train "${{columns[@]}}" --method {method} --remove none {spelled} --out' in text
+        assert (
+            f'cclk train "${{columns[@]}}" --method {method} --remove none {spelled} --out' in text
+        )
         assert [
             one["settings"] for one in sorted(told["tried"], key=lambda one: one["number"])
         ] == CHOICES[method]

@@ -234,7 +234,7 @@ def test_options_of_a_loss_are_not_passed_again() -> None:
 def test_an_average_over_distant_samples_is_not_good() -> None:
     """The weights "nw" sum to 1 however far the nearest sample is."""
     colors = torch.rand(256, 3, generator=torch.Generator().manual_seed(0)) * 255
-    found = diagnose(FairCCLK(RBF(length_scale=3.0)), colors)
+    found = cclk.diagnose(cclk.FairCCLK(kernels.RBF(length_scale=3.0)), colors)
     assert found.weights == "nw"
     assert found.dead_share > 0.5
     assert found.verdict.startswith("The length scale is too small")
