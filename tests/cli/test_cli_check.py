@@ -89,7 +89,7 @@ def test_gray_images_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
     code, told = check(capsys, *arguments)
     assert code == 0
-    assert "the images seem to be gray: the option gray reads one channel instead of three" in told
+    assert "the images seem to be gray: --gray reads one channel instead of three" in told
     assert "--gray" not in check(capsys, *arguments, "--gray")[1]
 
 

@@ -39,8 +39,7 @@ def train(
 
     `cclk train --preset digits-fair --seed 1 --out runs/fair-1`
 
-    Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. `cclk train --help-all`
-    lists all settings.
+    Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. --help-all lists settings.
     """
     options = (table or TableOptions()).table()
     overrides = (settings or SettingOptions()).passed()

@@ -108,7 +108,7 @@ def _images(dataset: Dataset) -> Iterator[Finding]:
         if sample.shape[1] == 3 and bool((sample == sample[:, :1]).all()):
             yield Finding(
                 "warning",
-                "the images seem to be gray: the option gray reads one channel instead of three",
+                "the images seem to be gray: gray=True reads one channel instead of three",
             )
 
 
@@ -210,7 +210,7 @@ def _neighbors(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
             if better is not None and better[0] >= _FEW_NEIGHBORS:
                 yield Finding(
                     "warning",
-                    f"{text}: use batch_size {larger}, or queue {larger - size} with ema 0.5",
+                    f"{text}: use batch_size={larger}, or queue={larger - size} with ema=0.5",
                 )
                 return
     yield Finding("warning", f"{text}: use fewer condition columns, or the sampler local")
