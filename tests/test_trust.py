@@ -190,3 +190,9 @@ def test_the_current_folder_is_not_searched(tmp_path: Path) -> None:
         )  # fmt: skip
         assert not list(tmp_path.glob("ran-*")), done.stderr
         assert done.returncode == 0, done.stderr
+
+
+def test_encoder_files_contain_no_paths(planted: Planted) -> None:
+    for path in (planted.run / "encoder.safetensors", planted.estimator):
+        assert str(planted.folder) not in str(read_tensors(path)[1])
+    assert "data.npz" in str(read_tensors(planted.run / "encoder.safetensors")[1])

@@ -62,7 +62,7 @@ def export(
         case "torch":
             _to_torch(encoder, path)
         case "safetensors":
-            settings = run.settings.model_dump(mode="json")
+            settings = run.settings.without_paths()
             if encoder.encoder.last is not None:  # the eraser may have added this layer
                 settings["model"]["feature_width"] = encoder.width
             metadata = {

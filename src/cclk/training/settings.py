@@ -340,6 +340,17 @@ class Settings(Section):
     optim: OptimSettings = OptimSettings()
     train: TrainSettings = TrainSettings()
 
+    def without_paths(self) -> dict[str, Any]:
+        """Return the settings as JSON for a file that may be published: of paths, the last part."""
+        tree: dict[str, Any] = self.model_dump(mode="json")
+        tree["data"]["data_dir"] = None
+        options = tree["data"]["dataset_options"]
+        for holder in (tree["data"], options):
+            for name, value in holder.items():
+                if isinstance(value, str) and Path(value).expanduser().is_absolute():
+                    holder[name] = Path(value).name
+        return tree
+
 
 def setting_fields() -> Iterator[tuple[str, str, FieldInfo]]:
     """Yield the name of every setting, its section ("" for none) and its field."""
