@@ -196,3 +196,11 @@ def test_encoder_files_contain_no_paths(planted: Planted) -> None:
     for path in (planted.run / "encoder.safetensors", planted.estimator):
         assert str(planted.folder) not in str(read_tensors(path)[1])
     assert "data.npz" in str(read_tensors(planted.run / "encoder.safetensors")[1])
+
+
+def test_a_run_does_not_decide_where_folders_are_created(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    settings = {"data": {"dataset": "colormnist", "data_dir": str(elsewhere)}}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.json").write_text(json.dumps(settings))
+    assert cclk.Run(tmp_path / "run").settings.data.data_dir is None

@@ -157,7 +157,7 @@ def test_git_lfs_pointers_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     arguments = ["--image", "path", "--condition", "age", "--data-dir", tmp_path]
     code, told = check(capsys, "--data", path, *arguments)
     assert code == 1
-    assert "is a Git LFS pointer" in told
+    assert "(a Git LFS pointer)" in told
 
 
 def test_images_are_checked_for_a_limited_time(

@@ -53,7 +53,7 @@ def test_the_help_of_train_fits_a_screen(columns: int) -> None:
         "digits-fair",
         "[default: fair-cclk]",
         "[default: 0.003]",
-        "[default: medium for fair methods with --data, else none]",
+        "[default: none; medium for fair methods with --data]",
         "--help-all",
     ):
         assert told in words

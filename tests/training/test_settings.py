@@ -13,7 +13,15 @@ from cclk import augment, kernels
 from cclk.errors import SettingsError
 from cclk.experiments.registry.removal import RECIPES
 from cclk.registry import METHODS, VECTOR_DATASETS
-from cclk.training.settings import LossSettings, Settings, load, presets, setting_fields
+from cclk.training.own_table import OwnTable
+from cclk.training.settings import (
+    REMOVAL,
+    LossSettings,
+    Settings,
+    load,
+    presets,
+    setting_fields,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -251,3 +259,10 @@ def test_a_level_of_removal_sets_what_is_not_set() -> None:
         for level in ("light", "medium", "strong")
     ]
     assert strengths == sorted(strengths)
+
+
+def test_color_images_of_a_table_get_narrow_features_too() -> None:
+    table = OwnTable(data="people.csv", image="path", condition=["age"])
+    settings = load(overrides=table.settings({}, suit=True))
+    assert settings.model.encoder == "resnet18"
+    assert settings.model.feature_width == REMOVAL["medium"][0]["feature_width"]

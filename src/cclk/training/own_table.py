@@ -18,7 +18,7 @@ FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2}
 FAIR_NUMBERS: dict[str, object] = {"steps": 400}
 """The same for columns of numbers: longer training gains nothing, and costs small tables much."""
 SUITED: dict[str, str] = {
-    "remove": "medium for fair methods with --data, else none",
+    "remove": "none; medium for fair methods with --data",
     "temperature": "0.2 for fair methods with --data, else 0.1",
     "steps": "1,175; 400 for fair methods with --features",
     "encoder": "mlp for --features, else lenet5 or resnet18",

@@ -171,6 +171,12 @@ class RunFolder:
             raise RunError(f"{path} cannot be read: {reason(error)}") from error
         require_trust(import_paths(content), str(path), trust_code)
         self.settings = parse(content, str(path))
+        data = self.settings.data
+        if data.data_dir is not None and not data.data_dir.expanduser().is_dir():
+            # A file of a stranger must not decide where folders are created. That the data are
+            # the same is verified by their content.
+            data = data.model_copy(update={"data_dir": None})
+            self.settings = self.settings.model_copy(update={"data": data})
 
     @property
     def name(self) -> str:

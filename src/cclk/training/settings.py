@@ -177,7 +177,7 @@ class RemovalSettings(Section):
 
     remove: Literal["none", "light", "medium", "strong"] = Field(
         "none",
-        description="how much of the condition to remove: sets penalty, feature width and noise",
+        description="how much of the condition to remove (penalty, width, noise)",
     )
     leakage_penalty: float = Field(
         0.0,
@@ -586,7 +586,7 @@ def _expand_remove(tree: dict[str, Any]) -> None:
                 augment["augmentation_options"] = {name: value, **options}
         elif name != "feature_width":
             removal.setdefault(name, value)
-        elif not model.get("encoder_options"):  # which set the width of the network
+        elif not (tables and model.get("encoder_options")):  # which set the width of the network
             model.setdefault(name, value)
 
 
