@@ -230,7 +230,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         metadata = {
             # A grid search may set numpy numbers.
             "parameters": json.dumps(self.get_params(), default=lambda value: value.item()),
-            "settings": json.dumps(self.settings_.without_paths()),
+            "settings": self.settings_.without_paths().model_dump_json(),
             "shape": json.dumps(shape),
             "names": json.dumps(list(getattr(self, "feature_names_in_", []))),
         }

@@ -590,6 +590,7 @@ def test_other_data_are_other_runs(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_where_its_data_are_now(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
+    new.mkdir()
     settings = {**TINY, "method": "infonce"}
     job = Job("a", {**settings, "data_dir": str(old)}, 0, "test", ("accuracy",))
     moved = Job("a", {**settings, "data_dir": str(new)}, 0, "test", ("accuracy",))

@@ -62,7 +62,7 @@ def export(
         case "torch":
             _to_torch(encoder, path)
         case "safetensors":
-            settings = run.settings.without_paths()
+            settings = run.settings.without_paths().model_dump(mode="json")
             if encoder.encoder.last is not None:  # the eraser may have added this layer
                 settings["model"]["feature_width"] = encoder.width
             metadata = {

@@ -128,7 +128,7 @@ def write_encoder(folder: Path, trainer: Trainer) -> None:
     """Write RUN/encoder.safetensors."""
     kernel = trainer.method.kernel
     metadata = {
-        "settings": json.dumps(trainer.settings.without_paths()),
+        "settings": trainer.settings.without_paths().model_dump_json(),
         "kernel": json.dumps(kernel.state_dict() if kernel is not None else {}),
         "shape": json.dumps(list(trainer.dataset.train.x.shape[1:])),
         "inputs": json.dumps(trainer.dataset.inputs),
@@ -212,7 +212,7 @@ class RunFolder:
                 raise RunError("its settings are not a table")
         except (OSError, CclkError) as error:
             raise RunError(f"{path} is damaged: {reason(error)}") from error
-        current = self.settings.without_paths()
+        current = self.settings.without_paths().model_dump(mode="json")
         if changed := changed_settings(with_new_names(trained), current):
             raise RunError(
                 f"{path} was trained with other settings than those in {SETTINGS}:"

@@ -340,16 +340,23 @@ class Settings(Section):
     optim: OptimSettings = OptimSettings()
     train: TrainSettings = TrainSettings()
 
-    def without_paths(self) -> dict[str, Any]:
-        """Return the settings as JSON for a file that may be published: of paths, the last part."""
-        tree: dict[str, Any] = self.model_dump(mode="json")
-        tree["data"]["data_dir"] = None
-        options = tree["data"]["dataset_options"]
-        for holder in (tree["data"], options):
-            for name, value in holder.items():
-                if isinstance(value, str) and Path(value).expanduser().is_absolute():
-                    holder[name] = Path(value).name
-        return tree
+    def without_paths(self) -> Settings:
+        """Return settings for a file that may be published: of absolute paths, the last part."""
+
+        def short(value: object) -> object:
+            is_path = isinstance(value, str) and Path(value).expanduser().is_absolute()
+            return Path(str(value)).name if is_path else value
+
+        data = self.data.model_copy(
+            update={
+                "data_dir": None,
+                "dataset": short(self.data.dataset),
+                "dataset_options": {
+                    name: short(value) for name, value in self.data.dataset_options.items()
+                },
+            }
+        )
+        return self.model_copy(update={"data": data})
 
 
 def setting_fields() -> Iterator[tuple[str, str, FieldInfo]]:
