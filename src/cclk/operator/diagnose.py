@@ -170,12 +170,21 @@ def examine(
 
 def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:
     """Return the problem of these weights, judged by the first anchors; None if there is none."""
-    size, _, dead = _measure(weights, min(len(table), 2 * _TILE))
+    # A kernel for a memory bank is fitted to its size, and the bank is empty at first.
+    size, _, dead = _measure(weights, min(len(table), 2 * _TILE), distant=True)
     return _problem(kernel, table, size, dead)
 
 
-def _measure(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the effective number of neighbors, mass and deadness of the first anchors."""
+def _measure(
+    weights: Weights, anchors: int, *, distant: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the effective number of neighbors, mass and deadness of the first anchors.
+
+    Args:
+        weights: The weights.
+        anchors: The number of leading samples that are anchors.
+        distant: Whether samples at any distance count as neighbors in a kernel average.
+    """
     sizes, masses, deaths = [], [], []
     for start in range(0, anchors, _TILE):
         stop = min(start + _TILE, anchors)
@@ -185,7 +194,7 @@ def _measure(weights: Weights, anchors: int) -> tuple[Tensor, Tensor, Tensor]:
         mass = tile.sum(dim=1)
         masses.append(mass)
         sizes.append(effective_neighbors(tile))
-        if isinstance(weights.rows, KernelAverage):
+        if not distant and isinstance(weights.rows, KernelAverage):
             # An average has mass 1 however far its samples are.
             mass = torch.minimum(mass, weights.rows.support(start, stop))
         deaths.append(mass < weights.dead_below)
