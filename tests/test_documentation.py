@@ -144,6 +144,22 @@ def test_presets_say_from_how_many_settings_they_were_selected() -> None:
     assert "Best of the twelve settings in results/fair.json" in comment
 
 
+def test_presets_of_the_demo_are_selected_from_the_same_settings() -> None:
+    rows = json.loads((ROOT / "results" / "demo-recipe.json").read_text())["choices"]
+    choices = {}
+    for preset, method in (("digits-infonce", "infonce"), ("digits-fair", "fair-cclk")):
+        tried = [row for row in rows if row["method"] == method]
+        choices[method] = sorted(str(row["choice"]) for row in tried)
+        best = max(statistics.mean(row["accuracy"]) for row in tried)
+        good = [row for row in tried if statistics.mean(row["accuracy"]) >= best - 0.02]
+        selected = min(good, key=lambda row: statistics.mean(row["color_r2"]))["choice"]
+        settings = load(preset=preset)
+        used = {**settings.loss.model_dump(), **settings.optim.model_dump()}
+        assert {name: used[name] for name in selected} == selected
+    assert choices["infonce"] == choices["fair-cclk"]
+    assert len(choices["infonce"]) == 17
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     assert "(docs/README.md" in README

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import re
 import warnings
 from pathlib import Path
 
@@ -12,10 +14,18 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+import cclk
 from cclk.cli.main import main
 from cclk.errors import CclkWarning, DataError, warn
 
 LONG = "x" * 100_000
+SOURCE = Path(cclk.__file__).parent
+LIBRARY = [
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.relative_to(SOURCE).parts[0] not in ("cli", "experiments")
+]
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
 
 
 @pytest.fixture
@@ -113,3 +123,21 @@ def test_other_files_are_named(
     assert words in line
     assert "unknown dataset" not in line
     assert len(line) <= 301
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_the_library_names_arguments_not_options(path: Path) -> None:
+    """The command line writes them as options; whole commands may be named anywhere."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }  # docstrings
+    for node in ast.walk(tree):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        text = "".join(
+            part.value
+            for part in parts
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        )
+        if " " in text.strip() and id(node) not in documentation and OPTION.search(text):
+            assert re.search(r"cclk \w+|pip install", text), text

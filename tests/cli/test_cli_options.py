@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from cclk.cli.main import main
+from cclk.cli.setting_options import SUITED
 from cclk.registry import METHODS
-from cclk.training.own_table import SUITED, OwnTable
+from cclk.training.own_table import OwnTable
 from cclk.training.settings import choices, setting_fields
 
 

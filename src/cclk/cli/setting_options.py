@@ -12,10 +12,17 @@ from cyclopts import Group, Parameter, UnknownOptionError
 from cyclopts.help import DefaultFormatter, HelpPanel
 
 from cclk.suggestions import similar
-from cclk.training.own_table import SUITED
 from cclk.training.settings import RENAMED, choices, setting_fields
 
 MAIN = Group("Most used", sort_key=2)
+SUITED: dict[str, str] = {
+    "remove": "none; medium for fair methods with --data",
+    "temperature": "0.2 for fair methods with --data, else 0.1",
+    "steps": "1,175; 400 for fair methods with --features",
+    "encoder": "mlp for --features, else lenet5 or resnet18",
+    "augmentation": "vectors for --features, simclr for --image in color, else digits",
+}
+"""Setting -> its default as text, if it depends on the data."""
 COMMON = (
     "method",
     "remove",

@@ -17,14 +17,6 @@ FAIR: dict[str, object] = {"remove": "medium", "temperature": 0.2}
 """What suits methods that remove the condition, on any table: see docs/how-to."""
 FAIR_NUMBERS: dict[str, object] = {"steps": 400}
 """The same for columns of numbers: longer training gains nothing, and costs small tables much."""
-SUITED: dict[str, str] = {
-    "remove": "none; medium for fair methods with --data",
-    "temperature": "0.2 for fair methods with --data, else 0.1",
-    "steps": "1,175; 400 for fair methods with --features",
-    "encoder": "mlp for --features, else lenet5 or resnet18",
-    "augmentation": "vectors for --features, simclr for --image in color, else digits",
-}
-"""Setting -> its default as text, if it depends on the data."""
 
 
 @dataclass(frozen=True)
