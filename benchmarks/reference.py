@@ -15,8 +15,8 @@ from rich.console import Console
 import cclk
 from cclk import kernels, losses, removal
 from cclk.cli.main import COMMANDS, build_app
+from cclk.cli.setting_options import SUITED
 from cclk.evaluation import ColumnLeakage, card
-from cclk.training.own_table import SUITED
 from cclk.training.settings import choices, setting_fields
 from cclk.training.trained import TrainedEncoder
 
