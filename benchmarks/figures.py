@@ -43,7 +43,10 @@ def embedding() -> str:
         "<style>circle{stroke:#7d8590;stroke-width:.5}text{font-size:9px;fill:#fff}.b{fill:#000}.t{font-size:19px;fill:#7d8590}</style>",
     ]
     for panel, (preset, title) in enumerate(
-        {"digits-infonce": "InfoNCE", "digits-fair": "Fair-CCLK, conditioned on the color"}.items()
+        {
+            "digits-infonce": "InfoNCE",
+            "digits-fair": "Fair-CCLK + penalty, conditioned on the color",
+        }.items()
     ):
         points = np.array(result["embeddings"][preset])
         low, high = points.min(axis=0), points.max(axis=0)

@@ -59,7 +59,8 @@ def demo() -> str:
     lines += [
         "",
         (
-            f"Mean ± standard deviation of {seeds} seeds; same network, data and budget."
+            f"Mean ± standard deviation of {seeds} seeds; same network, data, budget and"
+            " learning rates to select from."
             f" `{result['command']}`, cclk {result['version']}."
         ),
     ]
