@@ -196,3 +196,9 @@ def test_named_datasets_keep_their_kinds(
 def test_a_signaling_nan_is_an_ordinary_nan() -> None:
     signaling = np.array([0x7F800001, 0], dtype=np.uint32).view(np.float32)
     assert np.isnan(as_numbers(signaling, "age")).tolist() == [True, False]
+
+
+def test_numbers_and_text_can_be_requested_as_categories() -> None:
+    condition = infer_condition({"dose:categorical": np.array([1.5, 2.5, "unknown"], dtype=object)})
+    assert condition.columns[0].kind == "categorical"
+    assert set(condition.columns[0].categories) == {"1.5", "2.5", "unknown"}

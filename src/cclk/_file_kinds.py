@@ -42,16 +42,16 @@ def other_kind(name: str) -> str:
         >>> other_kind("cifar-10")
         ''
     """
-    path = Path(name).expanduser()
-    suffix = path.suffix.lower()
     try:
+        path = Path(name).expanduser()
+        suffix = path.suffix.lower()
         if path.is_dir() and suffix != ".zarr":
             return (
                 f"{name} is a folder: pass a .csv or .parquet file with one row per sample; for"
                 " images, it needs a column of their paths, relative to the file"
             )
         is_file = path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError, RuntimeError):  # a name that no file, or no home, can have
         return ""
     if suffix in (".csv", ".parquet", ".npz"):
         return f"{name} ends in {path.suffix}: rename it to {suffix}"

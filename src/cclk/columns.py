@@ -271,6 +271,8 @@ def _objects(array: Array, where: str, read_text: bool, remedy: str) -> Array:
     texts = np.array([str(cell) for cell in cells], dtype=object).reshape(array.shape)
     if read_text:
         return _read(texts, where, remedy)
+    if remedy:  # a full split, which was requested as categories
+        return texts
     # By types alone, a batch without text would be numbers and another one categories.
     number = next((row for row, cell in enumerate(cells) if isinstance(cell, Real)), None)
     text = next((row for row, cell in enumerate(cells) if isinstance(cell, str)), None)

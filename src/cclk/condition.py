@@ -300,6 +300,8 @@ def _infer_column(value: Any, name: str, where: str) -> tuple[Array, Column]:
     if circular:
         if values.ndim != 1 or values.dtype == object:
             raise DataError(f"{where} is requested as circular: it must be single numbers")
+        if not np.isfinite(values).all():
+            raise DataError(f"{where} has missing or infinite values: drop or impute them")
         column = replace(column, period=requested_period(name, values, where))
     return encoded, column
 

@@ -557,3 +557,12 @@ def test_numbers_too_close_for_their_size_are_said(tmp_path: Path) -> None:
         ),
     ):
         datasets.load(str(people(tmp_path, age=moments)), features="s_*", condition="age")
+
+
+def test_three_decimals_after_a_comma_are_no_thousands(tmp_path: Path) -> None:
+    rows = "\n".join(f"{60 + i},{100 + i};{i % 7};{i % 2}" for i in range(40))
+    path = tmp_path / "t.csv"
+    path.write_text(f"kg;x;y\n{rows}\n")
+    dataset = datasets.load(path, features=["x"], condition=["kg"], label="y")
+    assert dataset.columns[0].kind == "continuous"
+    assert float(dataset.train.condition.min()) >= 60

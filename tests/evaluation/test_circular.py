@@ -154,3 +154,13 @@ def test_check_and_evaluate_read_the_hour(
     assert main(["evaluate", out, "--bootstrap", "5"]) == 0
     told = capsys.readouterr().out
     assert re.search(r"hour \(cosine and sine, period 24\): .* inputs (0.9[6-9]|1.00)", told), told
+
+
+def test_two_positions_on_a_circle_are_a_line() -> None:
+    angle = 2 * np.pi * np.random.default_rng(0).choice([3, 7], 200) / 24
+    truth = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    mean = np.tile(truth.mean(axis=0), (200, 1))
+    for prediction, expected in ((mean, 0.0), (truth, 1.0)):
+        statistic = intervals.explained_direction(prediction, truth)
+        (value,) = statistic.finish(statistic.contributions.mean(axis=0, keepdims=True))
+        assert value == pytest.approx(expected, abs=1e-6)

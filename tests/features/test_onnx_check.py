@@ -158,3 +158,11 @@ def test_the_check_reads_what_onnx_reads(tmp_path: Path) -> None:
     path = write(tmp_path / "n.onnx", model([average()]))
     assert {node.op_type for node in onnx.load(path).graph.node} == {"GlobalAveragePool"}
     check_onnx(path)
+
+
+def test_a_field_number_beyond_32_bits_is_refused(tmp_path: Path) -> None:
+    """A parser reads the lower half of such a number: it would see a graph that is not checked."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(bytes([0xBA, 0x80, 0x80, 0x80, 0x10, 0x00]))
+    with pytest.raises(FeatureError, match="no valid field"):
+        check_onnx(path)

@@ -414,3 +414,8 @@ def test_too_many_explicit_features_are_refused() -> None:
     kernel = kernels.Polynomial(degree=7, offset=1.0)
     with pytest.raises(CclkError, match="888,030 explicit features here, too many"):
         cclk.conditional_weights(kernel, torch.randn(4, 20), solver="features")
+
+
+def test_options_of_a_solve_are_not_ignored() -> None:
+    with pytest.raises(CclkError, match="no ridge and no solver"):
+        cclk.conditional_weights(kernels.RBF(length_scale=1.0), torch.randn(5), ridge=10.0)

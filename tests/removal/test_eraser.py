@@ -269,3 +269,13 @@ def test_what_scikit_learn_asks_of_a_step() -> None:
     assert len(checks) > 30
     failed = {check["check_name"] for check in checks if check["status"] == "failed"}
     assert failed <= wording
+
+
+def test_whole_numbers_are_erased_to_decimals() -> None:
+    z = torch.arange(50.0)
+    counts = torch.stack([(z / 7).long(), (z * 3 % 5).long()], dim=1)
+    erased = LinearEraser().fit_transform(counts, sensitive_features=z)
+    assert erased.dtype == torch.float64
+    assert (
+        float((erased - erased.mean(0)).T.mm((z - z.mean()).double()[:, None]).abs().max()) < 1e-6
+    )

@@ -266,3 +266,10 @@ def test_color_images_of_a_table_get_narrow_features_too() -> None:
     settings = load(overrides=table.settings({}, suit=True))
     assert settings.model.encoder == "resnet18"
     assert settings.model.feature_width == REMOVAL["medium"][0]["feature_width"]
+
+
+def test_a_name_that_begins_with_a_tilde_is_no_path() -> None:
+    options = {"label": "~score", "features": ["x"]}
+    settings = load(overrides={"dataset": "~/t.csv", "dataset_options": options})
+    assert settings.without_paths().data.dataset_options == options
+    assert settings.without_paths().data.dataset == "t.csv"

@@ -309,10 +309,10 @@ def _read_circular(table: TableFile, pattern: str, names: Sequence[str]) -> _Con
     """Read numbers on a circle; their kind is inferred, and evaluation also reads their angle."""
     if len(names) > 1 or table.is_list(names[0]):
         raise DataError(f"{table.path}: {pattern} is several numbers: circular is for a single one")
+    read = _read_single(table, names[0], None, "")
     numbers = table.numbers(names[0])
     where = f"{table.path}, column {names[0]!r}"
     period = requested_period(names[0], numbers[~np.isnan(numbers)], where)
-    read = _read_single(table, names[0], None, "")
     return replace(read, column=replace(read.column, period=period))
 
 

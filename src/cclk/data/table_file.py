@@ -44,7 +44,7 @@ class TableFile:
         self.path = path
         self.layout = ""
         """The layout of a CSV file that is not separated by commas."""
-        self._commas = False
+        self._commas: set[str] = set()
         delimiter = ","
         try:
             size = file_size(path)
@@ -77,7 +77,7 @@ class TableFile:
         with needed_for("reading data frames"):
             import pyarrow as pa
         self = cls.__new__(cls)
-        self.path, self.layout, self._commas = Path("x"), "", False
+        self.path, self.layout, self._commas = Path("x"), "", set()
         keys = {
             str(key): key
             for key in getattr(frame, "column_names", None)
@@ -245,6 +245,8 @@ class TableFile:
             return None
         if not types.is_string(self._table.column(name).type) or self._begins_with_date(name):
             return None
+        if name in self._commas:  # its points were commas, which do not separate thousands
+            return None
         return thousands(self.text(name).tolist(), beside=not self._commas)
 
     def is_category(self, name: str) -> bool:
@@ -332,11 +334,11 @@ def _read_parquet(path: Path, size: int) -> Any:
         raise DataError(reason(error)) from error
 
 
-def _decimal_points(table: Any) -> tuple[Any, bool]:
-    """Replace decimal commas in columns of numbers; also return whether there were any."""
+def _decimal_points(table: Any) -> tuple[Any, set[str]]:
+    """Replace decimal commas in columns of numbers; also return the names of these columns."""
     import pyarrow.compute as pc
 
-    replaced = False
+    replaced = set()
     for position, name in enumerate(table.column_names):
         column = table.column(position)
         decimal = pc.match_substring_regex(column, r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
@@ -347,7 +349,8 @@ def _decimal_points(table: Any) -> tuple[Any, bool]:
             and thousands(column.to_pylist(), ",") is None
         ):
             column = pc.replace_substring(column, ",", ".")
-            table, replaced = table.set_column(position, name, column), True
+            table = table.set_column(position, name, column)
+            replaced.add(name)
     return table, replaced
 
 

@@ -81,7 +81,9 @@ def explained_direction(prediction: Floats, truth: Floats) -> Statistic:
             determinant = np.maximum(a * c - b**2, 0) / scale
             both = trace + np.sqrt(np.maximum(trace**2 - 4 * determinant, 0))
             smaller = np.where(both > 0, 2 * determinant / both, 0.0)
-            return np.where(scale > 0, 1.0 - smaller, np.nan)
+            # Of two positions on a circle, cosine and sine are on a line.
+            pooled = np.where(p + r > 0, 1.0 - (a + c) / (p + r), np.nan)
+            return np.where(scale > 1e-9 * (p + r) ** 2, 1.0 - smaller, pooled)
 
     products = (first**2, first * second, second**2, x**2, x * y, y**2, x, y)
     return Statistic(np.stack(products, axis=1).astype(np.float64), finish, "r2")

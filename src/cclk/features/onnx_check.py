@@ -30,6 +30,8 @@ _FIELDS = {
     "entry": {1: "key", 2: "value"},
 }
 """Messages of the ONNX format -> number of a field -> the message or text that it holds."""
+_RUNTIME = ("com.microsoft", "com.ms.", "ai.onnx", "org.pytorch")
+"""Domains that onnxruntime has operators of, which it prefers to functions of the file."""
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """The operators of the ONNX standard. Others, such as those of onnxruntime's makers, are code of
 which less is known: one of them loads compiled programs.
@@ -62,7 +64,8 @@ def check_onnx(path: Path) -> None:
                 f"{path} has weights in {location!r}: they must be in a file beside it"
             )
     for domain, name in content.nodes:
-        if domain not in _DOMAINS and (domain, name) not in content.functions:
+        own = (domain, name) in content.functions and not domain.startswith(_RUNTIME)
+        if domain not in _DOMAINS and not own:
             raise FeatureError(
                 f"{path} has the operator {name!r} of {domain!r}, which is not one of the ONNX"
                 " standard: export the network without it"
@@ -113,6 +116,8 @@ class _Content:
             if self._left < 0:
                 raise ValueError(f"it has more than {_MOST_FIELDS:,} fields")
             tag, position = self._varint(position)
+            if tag >> 32 or not tag >> 3:  # of which a parser may read the lower half
+                raise ValueError(f"it has no valid field at byte {position:,}")
             match tag & 7:
                 case 0:
                     _, position = self._varint(position)

@@ -45,7 +45,7 @@ class Nystrom:
         >>> import torch
         >>> from cclk import conditional_weights, kernels
         >>> kernel, values = kernels.RBF(length_scale=1.0), torch.randn(500)
-        >>> conditional_weights(kernel, values, solver=Nystrom(64)).shape
+        >>> conditional_weights(kernel, values, solver=Nystrom(64), weights="paper").shape
         torch.Size([500, 500])
     """
 

@@ -74,7 +74,13 @@ def conditioning(source: object, ridge: float, solver: Solver, weights: str) -> 
                 f"loss is a {type(source).__name__}: pass a loss with a kernel, such as FairCCLK,"
                 " or a kernel"
             )
-        return Conditioning(source, ridge, solver, weights)
+        how = Conditioning(source, ridge, solver, weights)
+        if how.weights == "nw" != weights and (ridge, solver) != (0.01, "auto"):
+            raise CclkError(
+                "the default weights of this kernel, nw, have no ridge and no solver: pass"
+                " weights='paper' or 'loo' to use them"
+            )
+        return how
     if (ridge, solver, weights) != (0.01, "auto", "auto"):
         raise CclkError(
             "a loss has its own ridge, solver and weights: pass its kernel to use others"

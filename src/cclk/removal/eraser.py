@@ -244,7 +244,8 @@ class LinearEraser:
     def _output(self, features: Any, erased: Tensor) -> Any:
         """Return erased features in the type of the features, or in that of `set_output`."""
         if isinstance(features, Tensor):
-            return erased.to(device=features.device, dtype=features.dtype)
+            dtype = features.dtype if features.is_floating_point() else torch.float64
+            return erased.to(device=features.device, dtype=dtype)
         library = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
         framed = hasattr(features, "columns")
         array = np.asarray(features)
@@ -257,7 +258,7 @@ class LinearEraser:
         names = list(features.columns if framed else self.get_feature_names_out())
         if frame.__module__.startswith("polars"):
             return frame(values, schema=names)
-        return frame(values, columns=names, index=features.index if framed else None)
+        return frame(values, columns=names, index=getattr(features, "index", None))
 
 
 def linear_r2(features: Tensor, condition: Condition) -> dict[str, float]:

@@ -287,8 +287,9 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
         "weights": options.weights,
         "tau_plus": options.tau_plus,
     }
-    if options.tau_plus == "auto":  # each loss has its own default
-        del arguments["tau_plus"]
+    for name in ("weights", "tau_plus"):  # each loss has its own default
+        if arguments[name] == "auto":
+            del arguments[name]
     loss = call(spec.loss, arguments, {}, what=f"the loss of {settings.method}")
     if not isinstance(loss, nn.Module):
         raise SettingsError(

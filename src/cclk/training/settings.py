@@ -344,8 +344,9 @@ class Settings(Section):
         """Return settings for a file that may be published: of absolute paths, the last part."""
 
         def short(value: object) -> object:
-            is_path = isinstance(value, str) and Path(value).expanduser().is_absolute()
-            return Path(str(value)).name if is_path else value
+            if isinstance(value, str) and (value.startswith("~/") or Path(value).is_absolute()):
+                return Path(value).name
+            return value
 
         data = self.data.model_copy(
             update={
