@@ -220,7 +220,8 @@ def test_check_returns_findings(table: Path) -> None:
     findings = cclk.check(table, features=["a", "b"], condition="age", overrides=SHORT)
     assert {finding.level for finding in findings} <= {"fine", "warning"}
     assert any("effective neighbors" in finding.text for finding in findings)
-    assert "training mlp will take about" in findings[-1].text
+    assert "training mlp will take about" in findings[-2].text
+    assert "too few to forecast" in findings[-1].text
 
 
 def test_settings_come_from_one_source(table: Path, tmp_path: Path) -> None:

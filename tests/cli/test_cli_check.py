@@ -228,3 +228,36 @@ def test_what_there_is_to_remove_is_predicted(
     assert "the label alone reveals 0.6" in text
     _, text = check(capsys, *options, "--method", "infonce")
     assert "probes read" not in text
+    dose[split == "test"] = 1.0
+    np.savez(path, x=inputs, y=label, condition=dose[:, None].astype(np.float32), split=split)
+    assert "never changes in the test split: nothing can be forecast" in check(capsys, *options)[1]
+
+
+def test_too_few_rows_to_forecast_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--data", table(tmp_path), "--features", "s_1", "--condition", "age")
+    code, told = check(capsys, *options)
+    assert code == 0
+    assert "?? 56 rows to train on and 12 to test on are too few to forecast" in told
+    assert "too few" not in check(capsys, *options, "--method", "infonce")[1]
+
+
+@pytest.mark.parametrize("kind", ["table", "images"])
+def test_inputs_that_are_all_equal_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    path = table(tmp_path)
+    for image in tmp_path.glob("*.png"):
+        Image.new("RGB", (8, 8), "red").save(image)
+    images = ["--image", "path", "--encoder", "lenet5"]
+    inputs = ["--features", "s_2"] if kind == "table" else images
+    options = ["--data", path, *inputs, "--condition", "age", "--data-dir", tmp_path]
+    code, told = check(capsys, *options)
+    assert code == 1
+    assert "!! all samples to train on are equal: there is nothing to learn" in told
+    assert "will take about" not in told
+    run = ["--steps", 2, "--batch-size", 32, "--out", tmp_path / "run"]
+    assert main(["train", *map(str, [*options, *run])]) == 2
+    assert "all samples to train on are equal" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -16,6 +16,8 @@ from cclk.errors import DataError
 
 UNLABELED = "unlabeled"
 """The only class of a dataset without labels."""
+CONSTANT = "all samples to train on are equal: there is nothing to learn; pass other inputs"
+_CHUNK = 256
 
 __all__ = ["Column", "ConditionKind", "DataError", "Dataset", "Split"]
 
@@ -65,6 +67,14 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def is_constant(self) -> bool:
+        """Whether there are several samples and all of them are equal."""
+        first = self.x[:1]
+        starts = range(0, len(self), _CHUNK)
+        return len(self) > 1 and all(
+            bool((self.x[start : start + _CHUNK] == first).all()) for start in starts
+        )
 
     def subset(self, rows: Tensor | Rows) -> Split:
         """Return the selected rows, in this order, without reading image files.

@@ -30,7 +30,7 @@ _BATCH = 1000
 _SAMPLE = 2000
 """Training samples that a prediction before training uses."""
 _FEW = 50
-"""Samples of a split below which nothing is predicted."""
+"""Samples of a split below which nothing is forecast."""
 _RESAMPLES = 200
 """Of the test split, for the intervals of that prediction."""
 _NUMBERS = 20_000_000
@@ -82,7 +82,15 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CclkWarning)  # reported by `check`, which reads them too
         dataset = load_dataset(settings)
-    if min(len(dataset.train), len(dataset.test)) < _FEW or not dataset.columns:
+    if not dataset.columns:
+        return
+    rows = len(dataset.train), len(dataset.test)
+    if min(rows) < _FEW:
+        yield Finding(
+            "warning",
+            f"{rows[0]} rows to train on and {rows[1]} to test on are too few to forecast what can"
+            f" be removed: {_FEW} of each are needed",
+        )
         return
     representations = _representations(settings, dataset)
     if len(dataset.classes) > 1:
@@ -96,6 +104,11 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
         of_column = {title: each[name] for title, each in measured.items()}
         if of_column["inputs"].doubt or all(each.worst for each in of_column.values()):
             yield Finding("fine", f"condition {name}: {_prediction(of_column)}")
+        else:
+            yield Finding(
+                "warning",
+                f"condition {name} never changes in the test split: nothing can be forecast",
+            )
 
 
 def _prediction(leakage: Mapping[str, ColumnLeakage]) -> str:

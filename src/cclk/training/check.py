@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cclk.condition import placed
-from cclk.data.dataset import UNLABELED, Dataset, Split
+from cclk.data.dataset import CONSTANT, UNLABELED, Dataset, Split
 from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
 from cclk.operator.diagnose import examine as examine_kernel
@@ -66,7 +66,11 @@ def check(settings: Settings) -> Iterator[Finding]:
     for finding in _images(dataset):
         unreadable = unreadable or finding.level == "problem"
         yield finding
-    yield from _inputs(dataset.train)
+    constant = not unreadable and dataset.train.is_constant()
+    if constant:
+        yield Finding("problem", CONSTANT)
+    else:
+        yield from _inputs(dataset.train)
     yield from _labels(dataset)
     yield from _columns(dataset)
     settings, notice = methods.fitting_batch(settings, dataset)
@@ -80,7 +84,7 @@ def check(settings: Settings) -> Iterator[Finding]:
         )
         return
     yield from _neighbors(settings, dataset)
-    if not unreadable:
+    if not unreadable and not constant:
         yield _duration(settings, dataset)
 
 

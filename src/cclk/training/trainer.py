@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cclk import _distributed as distributed
 from cclk import augment
-from cclk.data.dataset import Dataset
-from cclk.errors import SettingsError
+from cclk.data.dataset import CONSTANT, Dataset
+from cclk.errors import DataError, SettingsError
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import examine
@@ -62,6 +62,8 @@ class Trainer:
     """
 
     def __init__(self, settings: Settings, dataset: Dataset, fabric: Any = None) -> None:
+        if dataset.train.is_constant():
+            raise DataError(CONSTANT)
         self.settings, self.dataset = settings, dataset
         self.fabric = launch(settings) if fabric is None else fabric
         self.method = methods.build(settings, dataset)
