@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import cclk
 from cclk._files import read_tensors, write_tensors
@@ -204,3 +206,71 @@ def test_a_run_does_not_decide_where_folders_are_created(tmp_path: Path) -> None
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "settings.json").write_text(json.dumps(settings))
     assert cclk.Run(tmp_path / "run").settings.data.data_dir is None
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_nothing_is_created_in_the_data_folder_of_a_run(
+    cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run folder names is read only; decoded images are cached in the user's folder."""
+    own, elsewhere, run = tmp_path / "own", tmp_path / "elsewhere", tmp_path / "run"
+    monkeypatch.setenv("CCLK_DATA", str(own))
+    rng, lines = np.random.default_rng(0), ["path,age,label"]
+    for row in range(40):
+        pixels = rng.integers(0, 255, (8, 8, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{row}.png")
+        lines.append(f"{row}.png,{row},{'ab'[row % 2]}")
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(lines))
+    overrides = {"data_dir": str(elsewhere), "encoder_options": {"width": 4}, "batch_size": 8}
+    cclk.train(
+        table, image="path", condition=["age"], label="label", image_size=8, steps=2, out=run,
+        overrides=overrides, quiet=True,
+    )  # fmt: skip
+    if not cached:
+        shutil.rmtree(elsewhere)
+        elsewhere.mkdir()
+    before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
+    loaded = cclk.Run(run)
+    assert loaded.settings.data.data_dir == elsewhere
+    loaded.evaluate(bootstrap=2, quiet=True, baselines=False)
+    loaded.report(run / "report.html")
+    loaded.embed(table)
+    loaded.resume(quiet=True)
+    assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
+    assert own.exists() != cached
+    loaded.embed(table, data_dir=tmp_path / "asked")
+    assert (tmp_path / "asked").exists()
+
+
+def test_downloads_do_not_go_to_the_data_folder_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("CCLK_DATA", str(own))
+    folders: list[Path] = []
+
+    def fetch(source: object, files: list[str], work: Path, folder: Path) -> None:
+        folders.append(folder)
+        raise OSError("no space left")
+
+    monkeypatch.setattr("cclk.datasets.download._fetch", fetch)
+    settings = {"data": {"dataset": "colormnist", "data_dir": str(elsewhere)}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(CclkError, match="no space left"):
+        cclk.Run(tmp_path).dataset  # noqa: B018
+    with pytest.raises(CclkError, match="no space left"):
+        cclk.datasets.load("colormnist", data_dir=elsewhere)
+    assert folders == [own / "mnist", elsewhere / "mnist"]
+
+
+def test_a_home_folder_that_does_not_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"data": {"dataset": "~nobody-of-this-name/a.csv", "data_dir": "~nobody-else/data"}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    assert main(["evaluate", str(tmp_path)]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "home directory" in line

@@ -89,9 +89,13 @@ def main(arguments: list[str] | None = None) -> int:
     except MemoryError as error:
         _error(f"not enough memory {_message(error)}".rstrip())
     except RuntimeError as error:
-        if "allocate" not in str(error):  # torch has no class of its own for it on a CPU
+        # Neither torch on a CPU nor pathlib have classes of their own for these.
+        if "home directory" in str(error):
+            _error("the home directory of a path with ~ is unknown: write the path in full")
+        elif "allocate" in str(error):
+            _error("not enough memory: use a smaller network, smaller images or smaller batches")
+        else:
             raise
-        _error("not enough memory: use a smaller network, smaller images or smaller batches")
     finally:
         warnings.formatwarning = formatwarning
     return 2

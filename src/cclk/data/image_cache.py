@@ -25,10 +25,10 @@ _SPARE = 1 << 28
 class OpenCache:
     """The cache file while a batch is read; without a descriptor, every read misses."""
 
-    def __init__(self, row_bytes: int) -> None:
+    def __init__(self, row_bytes: int, writable: bool) -> None:
         self.descriptor: int | None = None
         self.failure: OSError | None = None
-        self._row_bytes = row_bytes
+        self._row_bytes, self._writable = row_bytes, writable
 
     def read(self, row: int) -> memoryview | None:
         """Return the bytes of a row, or None if they are not cached."""
@@ -44,8 +44,8 @@ class OpenCache:
         return record[4:] if valid else None
 
     def write(self, row: int, content: bytes) -> None:
-        """Store the bytes of a row, unless an earlier write failed."""
-        if self.descriptor is None or self.failure is not None:
+        """Store the bytes of a row, unless the cache is only read or an earlier write failed."""
+        if not self._writable or self.descriptor is None or self.failure is not None:
             return
         try:
             os.pwrite(self.descriptor, _checksum(content) + content, row * (4 + self._row_bytes))
@@ -61,17 +61,20 @@ class ImageCache:
         path: the file, whose name must change with anything that changes a row; None: no cache.
         rows: the number of rows.
         row_bytes: the number of bytes of each row.
+        writable: whether rows may be written; otherwise the file must exist.
     """
 
-    def __init__(self, path: Path | None, rows: int, row_bytes: int) -> None:
-        self.path, self._rows, self._row_bytes = path, rows, row_bytes
+    def __init__(
+        self, path: Path | None, rows: int, row_bytes: int, *, writable: bool = True
+    ) -> None:
+        self.path, self._rows, self._row_bytes, self._writable = path, rows, row_bytes, writable
         self._works = path is not None
         self._checked = False
 
     @contextmanager
     def open(self) -> Iterator[OpenCache]:
         """Open the cache; it is closed between batches, so that processes can fork."""
-        opened = OpenCache(self._row_bytes)
+        opened = OpenCache(self._row_bytes, self._writable)
         if self.path is not None and self._works:
             try:
                 opened.descriptor = self._descriptor(self.path)
@@ -88,8 +91,11 @@ class ImageCache:
     def _descriptor(self, path: Path) -> int:
         if not hasattr(os, "pread"):
             raise OSError("this system cannot read a file at an offset")
+        flags = getattr(os, "O_CLOEXEC", 0)
+        if not self._writable:
+            return os.open(path, os.O_RDONLY | flags)
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
         if not self._checked:  # fail at the start rather than when the disk is full
             missing = self._rows * (4 + self._row_bytes) - os.fstat(descriptor).st_blocks * 512
             free = shutil.disk_usage(path.parent).free

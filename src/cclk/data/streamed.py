@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from cclk.data.decode import Mode, need_pillow, read_image
-from cclk.data.folder import data_folder
+from cclk.data.folder import data_folder, may_write
 from cclk.data.image_cache import ImageCache, OpenCache
 from cclk.data.splits import Rows
 from cclk.errors import DataError
@@ -151,9 +151,15 @@ class _Source:
         self.shape = (3 if mode == "RGB" else 1, size, size)
         self._threads = threads or _usable_cores()
         self._stamps, key = self._stamp()
-        folder = data_folder() / "decoded" if cache_dir is None else Path(cache_dir).expanduser()
+        own = data_folder() / "decoded"
+        folder = own if cache_dir is None else Path(cache_dir).expanduser()
+        if not may_write(folder) and not (folder / f"{key}.rows").is_file():
+            folder = own
         self._cache = ImageCache(
-            folder / f"{key}.rows" if keep else None, len(paths), self.shape[0] * size * size
+            folder / f"{key}.rows" if keep else None,
+            len(paths),
+            self.shape[0] * size * size,
+            writable=may_write(folder),
         )
 
     def _stamp(self) -> tuple[Rows, str]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cclk._files import move_file
-from cclk.data.folder import data_folder
+from cclk.data.folder import data_folder, may_write
 from cclk.datasets.formats import LARGEST_FILE, find
 from cclk.errors import DataError
 
@@ -179,6 +179,8 @@ def ensure(name: str, data_dir: Path | None = None) -> Path:
     missing = [file for file in source.sums if find(folder, file) is None]
     if not missing:
         return folder
+    if not may_write(folder):
+        return ensure(name)
     created: list[Path] = []
     try:
         created = [path for path in (folder, *folder.parents) if not path.exists()]

@@ -28,6 +28,7 @@ from cclk._files import read_tensors, replace_text, write_tensors
 from cclk._reading import check_json, parse_json, read_json, reason
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
+from cclk.data.folder import reading_only
 from cclk.data.table_file import TableFile
 from cclk.errors import CclkError, RunError, SettingsError
 from cclk.registry import METHODS, require_trust
@@ -172,9 +173,8 @@ class RunFolder:
         require_trust(import_paths(content), str(path), trust_code)
         self.settings = parse(content, str(path))
         data = self.settings.data
-        if data.data_dir is not None and not data.data_dir.expanduser().is_dir():
-            # A file of a stranger must not decide where folders are created. That the data are
-            # the same is verified by their content.
+        if data.data_dir is not None and not _is_folder(data.data_dir):
+            # On another machine. That the data are the same is verified by their content.
             data = data.model_copy(update={"data_dir": None})
             self.settings = self.settings.model_copy(update={"data": data})
 
@@ -190,7 +190,8 @@ class RunFolder:
         If it has changed since training, this is an error: rows would be split in another way, and
         training rows evaluated as test rows.
         """
-        dataset = load_dataset(self.settings)
+        with reading_only():
+            dataset = load_dataset(self.settings)
         if self.metadata.data_fingerprint not in (None, fingerprint(dataset)):
             raise RunError(
                 f"{self.settings.data.dataset} has changed since {self.folder} was started:"
@@ -253,6 +254,13 @@ class RunFolder:
     def embed_split(self, split: Split) -> tuple[Tensor, Tensor]:
         """Features (n, width) and projections (n, d) of the samples of a split."""
         return embed(self.network, split)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.expanduser().is_dir()
+    except (RuntimeError, ValueError):  # an unknown home, a null character
+        return False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cclk._reading import reason
 from cclk.data.decode import Mode, need_pillow, read_image, square_image
+from cclk.data.folder import reading_only
 from cclk.data.manifest import input_vectors, load_inputs
 from cclk.data.npz import read_npz
 from cclk.data.streamed import StreamedImages
@@ -81,7 +82,15 @@ def read_samples(
     run: RunFolder, source: str, data_dir: Path | None = None, row_id: str | None = None
 ) -> tuple[Samples, list[str]]:
     """The samples of a file or dataset, read as the run read its own, and their ids."""
-    folder = data_dir or run.settings.data.data_dir
+    if data_dir is None:
+        with reading_only():
+            return _read_samples(run, source, run.settings.data.data_dir, row_id)
+    return _read_samples(run, source, data_dir, row_id)
+
+
+def _read_samples(
+    run: RunFolder, source: str, folder: Path | None, row_id: str | None
+) -> tuple[Samples, list[str]]:
     if source.endswith((".csv", ".parquet")):
         options: dict[str, Any] = {
             name: value
