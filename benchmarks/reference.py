@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from cclk_paper.cli.main import PAPER
 from rich.console import Console
 
 import cclk
 from cclk import kernels, losses, removal
-from cclk.cli.main import COMMANDS, build_app
+from cclk.cli.main import CCLK, Program
 from cclk.cli.setting_options import SUITED
 from cclk.evaluation import ColumnLeakage, card
 from cclk.training.settings import choices, setting_fields
@@ -31,7 +32,9 @@ def pages() -> dict[str, str]:
     """Every page of the reference by its file name."""
     return {
         "command-line.md": _page(
-            "Command line", "Every option, as printed by `cclk COMMAND --help`.", _commands()
+            "Command line",
+            "Every option, as printed by `cclk COMMAND --help`.",
+            [*_commands(CCLK), *_commands(PAPER)],
         ),
         "settings.md": _page(
             "Settings",
@@ -83,14 +86,14 @@ def _page(title: str, summary: str, sections: Iterable[str]) -> str:
     return "\n\n".join([f"# {title}", NOTE, summary, *sections]) + "\n"
 
 
-def _commands() -> Iterable[str]:
-    for name in sorted(COMMANDS):
+def _commands(program: Program) -> Iterable[str]:
+    for name in sorted(program.commands):
         text = io.StringIO()
-        build_app(name).help_print(
+        program.app(name).help_print(
             [name], console=Console(file=text, width=WIDTH, color_system=None)
         )
         lines = [line.rstrip() for line in text.getvalue().strip().splitlines()]
-        yield "\n".join([f"## cclk {name}", "", "```text", *lines, "```"])
+        yield "\n".join([f"## {program.name} {name}", "", "```text", *lines, "```"])
 
 
 def _settings() -> Iterable[str]:

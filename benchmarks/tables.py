@@ -11,18 +11,19 @@ import statistics
 import sys
 from collections.abc import Callable
 
+from cclk_paper.experiments import scoreboard
+from cclk_paper.experiments.frontier_table import frontier_tables, summary
+from cclk_paper.experiments.measure import TITLES, Measure, mean_and_deviation
+from cclk_paper.experiments.registry.paper_claims import CLAIMS
+from cclk_paper.experiments.registry.removal_recipe import BASE_ROW
+from cclk_paper.experiments.results import CellResult, ExperimentResult, read
+from cclk_paper.experiments.results_page import read_results
+
 from benchmarks import adult, speed_tables
 from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
-from cclk.experiments import scoreboard
-from cclk.experiments.frontier_table import frontier_tables, summary
-from cclk.experiments.measure import TITLES, Measure, mean_and_deviation
-from cclk.experiments.registry.paper_claims import CLAIMS
-from cclk.experiments.registry.removal_recipe import BASE_ROW
-from cclk.experiments.results import CellResult, ExperimentResult, read
-from cclk.experiments.results_page import read_results
 from cclk.training.settings import REMOVAL
 
 PAGES = [

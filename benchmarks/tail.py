@@ -21,17 +21,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from cclk_paper.datasets.download import ensure
+from cclk_paper.datasets.formats import read_labeled_idx
+from cclk_paper.datasets.labeled import Floats, Labeled, labeled_dataset
+from cclk_paper.experiments.registry.recipes import FAIR_OURS
 
 from benchmarks.common import write_result
 from cclk.columns import Column
 from cclk.data.dataset import Dataset
 from cclk.data.randomness import generator
 from cclk.datasets.colored_background import paint
-from cclk.datasets.download import ensure
-from cclk.datasets.formats import read_labeled_idx
-from cclk.datasets.labeled import Floats, Labeled, labeled_dataset
 from cclk.evaluation import Samples, evaluate
-from cclk.experiments.registry.recipes import FAIR_OURS
 from cclk.training.settings import load
 from cclk.training.train import train
 

@@ -222,7 +222,7 @@ def encoder(
     method: Method, width: int, plan: Plan, seed: int, choice: dict[str, Any]
 ) -> cclk.ConditionalEncoder:
     """Return the fair encoder, or the same without a condition."""
-    # The loss alone, without a penalty: `cclk bench removal` compares ways to remove more.
+    # The loss alone, without a penalty: `cclk-paper bench removal` compares ways to remove more.
     options: dict[str, Any] = (
         {"method": "fair", "sampler": "local", "remove": "none"}
         if method == "fair"

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cclk_paper.experiments.measure import measure
+from cclk_paper.experiments.plan import score
 from PIL import Image
 
 import cclk
@@ -30,8 +32,6 @@ from cclk.data.splits import stratified_order
 from cclk.datasets import load
 from cclk.errors import DataError
 from cclk.evaluation import Evaluation
-from cclk.experiments.measure import measure
-from cclk.experiments.plan import score
 
 ANGLE = 60.0
 """Degrees: angles are uniform in -ANGLE to ANGLE."""

@@ -21,7 +21,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The arguments of every `cclk` command in the shell blocks of a page, with shell arrays
+    """Every command of `cclk` and `cclk-paper` in the shell blocks of a page, with shell arrays
     expanded.
     """
     arrays: dict[str, list[str]] = {}
@@ -34,6 +34,6 @@ def commands(text: str) -> list[list[str]]:
         for word in shlex.split(line, comments=True):
             use = re.fullmatch(r"\$\{(\w+)\[@\]\}", word)
             words += arrays[use[1]] if use else [word]
-        if words[:1] == ["cclk"]:
-            found.append(words[1:])
+        if words[:1] in (["cclk"], ["cclk-paper"]):
+            found.append(words)
     return found

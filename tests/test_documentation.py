@@ -13,17 +13,18 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from cclk_paper.cli.main import PAPER
+from cclk_paper.cli.results import results
+from cclk_paper.experiments.frontier import within_leakage
+from cclk_paper.experiments.registry import removal
+from cclk_paper.experiments.results import read
 from pages import PAGES, ROOT, blocks, commands
 
 import cclk
 from benchmarks import figures, reference, tables
 from cclk import registry
 from cclk.cli.demo import RUNS
-from cclk.cli.main import build_app
-from cclk.cli.results import results
-from cclk.experiments.frontier import within_leakage
-from cclk.experiments.registry import removal
-from cclk.experiments.results import read
+from cclk.cli.main import CCLK
 from cclk.training.settings import load
 from examples import adult
 
@@ -86,7 +87,7 @@ def test_the_results_page_matches_the_results(tmp_path: Path) -> None:
     page.write_text((ROOT / "docs" / "results.md").read_text())
     results(ROOT / "results", out=page, quiet=True)
     assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), (
-        "run cclk results --out docs/results.md"
+        "run cclk-paper results --out docs/results.md"
     )
 
 
@@ -221,7 +222,7 @@ def test_the_tutorial_removes_the_age(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_tutorial_on_images_trains_what_its_table_measured() -> None:
     result = json.loads((ROOT / "results" / "example-rotated-fashion.json").read_text())
     page = (ROOT / "docs" / "tutorials" / "own-images.md").read_text()
-    trained = [command for command in commands(page) if command[0] == "train"]
+    trained = [command[1:] for command in commands(page) if command[1] == "train"]
     assert len(trained) == len(result["methods"])
     for command, (method, detail) in zip(trained, result["methods"].items(), strict=True):
         options = dict(itertools.pairwise(command))
@@ -301,8 +302,9 @@ def test_the_readme_compares_fair_cclk_with_infonce_by_the_same_function() -> No
 )
 def test_commands_are_understood(page: str, command: list[str]) -> None:
     """Every command parses, and its settings are valid."""
-    function, bound, _ = build_app(command[0]).parse_args(
-        command, exit_on_error=False, print_error=False
+    program = CCLK if command[0] == "cclk" else PAPER
+    function, bound, _ = program.app(command[1]).parse_args(
+        command[1:], exit_on_error=False, print_error=False
     )
     settings = bound.arguments.get("settings")
     if settings is not None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cclk_paper.datasets import download
+from cclk_paper.experiments import results
 
 from benchmarks import fuzz
 from benchmarks.fuzz_mutations import _npy
@@ -23,10 +25,8 @@ from cclk._reading import parse_json, read_json
 from cclk.data import arrays
 from cclk.data.decode import read_image
 from cclk.data.table_file import TableFile
-from cclk.datasets import download
 from cclk.errors import CclkError, CclkWarning, DataError, ResultError, RunError, SettingsError
 from cclk.evaluation import read_evaluation
-from cclk.experiments import results
 from cclk.training.checkpoints import _read
 from cclk.training.metrics import read_metrics
 from cclk.training.run_folder import RunFolder

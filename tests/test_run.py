@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import cclk
+from cclk.backbones import extract
 from cclk.cli.main import main
 from cclk.cli.setting_options import COMMON
 from cclk.cli.table_options import TableOptions
@@ -27,7 +28,6 @@ from cclk.evaluation import (
     FeatureScores,
     write_evaluation,
 )
-from cclk.features import extract
 from cclk.training.check import Finding
 from cclk.training.own_table import OwnTable
 from cclk.training.settings import Settings, load

@@ -74,10 +74,6 @@ COMMANDS: dict[str, Callable[[Planted], list[object]]] = {
     "resume": lambda files: ["train", "--resume", "--out", files.run],
     "check": lambda files: ["check", files.toml],
     "train": lambda files: ["train", files.toml, "--out", files.folder / "other"],
-    "features": lambda files: [
-        "features", "colordigits", "--encoder", files.run / "encoder.safetensors",
-        "--out", files.folder / "features.npz",
-    ],
 }  # fmt: skip
 CALLS: dict[str, Callable[[Planted], object]] = {
     "load": lambda files: cclk.load(files.run),
@@ -93,8 +89,6 @@ def test_commands_refuse_code_from_files(
     name: str, planted: Planted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(planted.folder)
-    if name == "features":
-        monkeypatch.setattr("cclk.cli.features.takes_features", lambda _: True)
     assert main([str(part) for part in COMMANDS[name](planted)]) == 2
     line = capsys.readouterr().err
     assert "names code that would be imported and run: " in line
@@ -255,7 +249,7 @@ def test_downloads_do_not_go_to_the_data_folder_of_a_run(
         folders.append(folder)
         raise OSError("no space left")
 
-    monkeypatch.setattr("cclk.datasets.download._fetch", fetch)
+    monkeypatch.setattr("cclk_paper.datasets.download._fetch", fetch)
     settings = {"data": {"dataset": "colormnist", "data_dir": str(elsewhere)}}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(CclkError, match="no space left"):

@@ -44,7 +44,7 @@ class Scale:
         checkpoint_commands: Damaged checkpoints through the command.
         files: Damaged files of each kind.
         writers: Pairs of writers.
-        experiments: SIGKILLs of `cclk reproduce` and `cclk sweep`.
+        experiments: SIGKILLs of `cclk-paper reproduce` and `cclk-paper sweep`.
         entries: Most entry points that are offered code.
         soak_steps: Steps of the soak; 0 for none.
     """

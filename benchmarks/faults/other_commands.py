@@ -102,7 +102,7 @@ def _judge(
 
 
 def experiments(bench: Bench) -> None:
-    """SIGKILL of `cclk reproduce` and `cclk sweep`: workers end, and the command resumes."""
+    """SIGKILL of `cclk-paper reproduce` and `sweep`: workers end, and the command resumes."""
     if not bench.scale.experiments:
         return
     sweep = ["sweep", "--preset", "digits-infonce", "--over", "infonce:lr=1e-3,3e-3"]

@@ -6,7 +6,7 @@ from contextlib import suppress
 import torch
 
 _LATE = (
-    "cclk.experiments", "cclk.report.page", "cclk.run", "cclk.training.export",
+    "cclk_paper.experiments", "cclk.report.page", "cclk.run", "cclk.training.export",
     "cclk.training.train", "lightning_fabric", "torch.utils.tensorboard", "safetensors.torch",
     "onnx", "onnxruntime", "torch.onnx", "torch.export", "plotly", "pyarrow.parquet",
     "sklearn.linear_model", "sklearn.manifold", "scipy.stats", "torch._dynamo",

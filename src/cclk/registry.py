@@ -282,17 +282,6 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
     "dataset",
     {
         "colordigits": "cclk.datasets.colordigits:load",
-        "colormnist": "cclk.datasets.colormnist:load",
-        "cifar10": "cclk.datasets.cifar10:load",
-        "fashion-mnist": "cclk.datasets.fashion_mnist:load",
-        "ut-zappos": "cclk.datasets.ut_zappos:load",
-        "cub": "cclk.datasets.cub:load",
-        "imagenet-100": "cclk.datasets.imagenet100:load",
-        "rotated-fashion": "cclk.datasets.rotated_fashion:load",
-        "adult": "cclk.datasets.adult:load",
-        "crime": "cclk.datasets.crime:load",
-        "health": "cclk.datasets.health:load",
-        "cells": "cclk.datasets.cells:load",
     },
     suffixes={
         ".csv": "cclk.data.manifest:load",
@@ -346,8 +335,5 @@ PENALTIES: Registry[Callable[..., Any]] = Registry(
     "penalty",
     {
         "reader": "cclk.removal:LeakagePenalty",
-        "adversary": "cclk.removal.rivals:GradientReversal",
-        "hsic": "cclk.removal.rivals:HSICPenalty",
-        "icl": "cclk.removal.rivals:InverseContrast",
     },
 )

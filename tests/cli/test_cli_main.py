@@ -6,8 +6,9 @@ import importlib
 import inspect
 
 import pytest
+from cclk_paper.cli.main import PAPER
 
-from cclk.cli.main import COMMANDS, build_app, main
+from cclk.cli.main import CCLK, Program, main
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -15,14 +16,19 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
-def test_every_command_says_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = told(capsys)
-    for command, summary in COMMANDS.items():
-        doc = inspect.getdoc(getattr(importlib.import_module(f"cclk.cli.{command}"), command))
+@pytest.mark.parametrize("program", [CCLK, PAPER], ids=lambda program: program.name)
+def test_every_command_says_what_it_is_for(
+    program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--help"], program) == 0
+    listed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for command, summary in program.commands.items():
+        module = importlib.import_module(f"{program.package}.{command}")
+        doc = inspect.getdoc(getattr(module, command))
         assert doc
         assert doc.splitlines()[0] == summary
         assert f"{command} {summary.replace('`', '')}" in listed
-        assert inspect.cleandoc(build_app(command)[command].help) == doc, (
+        assert inspect.cleandoc(program.app(command)[command].help) == doc, (
             "its own page has all of it"
         )
 

@@ -71,7 +71,7 @@ def test_the_help_names_defaults_that_depend_on_the_data() -> None:
             assert str(default.get(name, "1,175")) in words
 
 
-@pytest.mark.parametrize("command", ["train", "check", "sweep"])
+@pytest.mark.parametrize("command", ["train", "check"])
 def test_all_settings_are_listed_with_their_choices(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,7 +99,7 @@ def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["train", "check", "sweep"])
+@pytest.mark.parametrize("command", ["train", "check"])
 def test_a_command_alone_shows_its_help(
     command: str,
     tmp_path: Path,
@@ -181,9 +181,6 @@ def test_options_that_are_not_needed_say_so(capsys: pytest.CaptureFixture[str]) 
 def test_unknown_options_of_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cclk: check has no option --conditon: did you mean --condition?" in said(
         capsys, "check", "--conditon", "age"
-    )
-    assert "cclk: sweep has no option --presets: did you mean --preset?" in said(
-        capsys, "sweep", "--presets", "x"
     )
     told = said(capsys, "embed", "run", "x.csv", "--out", "e.npz", "--bs", "3")
     assert "cclk: embed has no option --bs: did you mean --batch-size?" in told

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cclk_paper.datasets.formats import read_cifar, read_idx
 from PIL import Image, ImageFile
 
 from cclk.data.decode import read_image
-from cclk.datasets.formats import read_cifar, read_idx
 from cclk.errors import DataError
 
 SCAN = re.compile(rb"\xff\xda.*?(?=\xff[^\x00\xd0-\xd7])", re.DOTALL)

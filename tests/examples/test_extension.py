@@ -46,7 +46,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def test_the_commands_of_its_readme_work_without_installing_it(tmp_path: Path) -> None:
     path = os.pathsep.join([str(EXTENSION), os.environ.get("PYTHONPATH", "")])
-    for command in commands((EXTENSION / "README.md").read_text()):
+    for _, *command in commands((EXTENSION / "README.md").read_text()):
         done = subprocess.run(
             [sys.executable, "-m", "cclk", *command],
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cclk_paper.datasets.labeled import labeled_dataset
 
 from cclk import datasets
-from cclk.datasets.labeled import labeled_dataset
 from cclk.report import category_names
 
 SITES = ("Oslo", "Bonn", "Lyon")

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import cclk
+from cclk.backbones import build_extractor
 from cclk.errors import RunError
-from cclk.features import build_extractor
 from cclk.training import train as training
 from cclk.training.export import erased
 from cclk.training.settings import load

@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from cclk_paper.experiments.registry.removal import RECIPES
 
 import cclk
 from cclk import augment, kernels
 from cclk.errors import SettingsError
-from cclk.experiments.registry.removal import RECIPES
 from cclk.registry import METHODS, VECTOR_DATASETS
 from cclk.training.own_table import OwnTable
 from cclk.training.settings import (

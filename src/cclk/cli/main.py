@@ -8,6 +8,8 @@ import importlib
 import shlex
 import sys
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensError
 
@@ -18,56 +20,70 @@ from cclk.cli.setting_options import everything, unknown_option, with_current_na
 from cclk.errors import Interrupted, Stopped, shortened
 from cclk.registry import IMPORT_PATH
 
-COMMANDS = {
-    "train": "Train an encoder into a run folder, from a table of your own, a dataset or a preset.",
-    "check": "Check data as `cclk train` would read them: their content, problems, and the"
-    " training time.",
-    "evaluate": "Evaluate runs on the test split: accuracy of the label, leakage of the condition.",
-    "report": "Show runs side by side on one HTML page that needs no network.",
-    "embed": "Embed data with the encoder of a run: one row of features for each sample, with its"
-    " id.",
-    "export": "Write the encoder of a run in the format of other tools, verified to give the same"
-    " features.",
-    "demo": "Train InfoNCE and Fair-CCLK on colored digits, and show how conditioning removes"
-    " color.",
-    "features": "Run an image encoder over a dataset and keep its features as the condition of a"
-    " run.",
-    "reproduce": "Run experiments of the paper and print their results beside the published"
-    " figures.",
-    "bench": "Compare ways to remove a condition from features: utility at the same leakage.",
-    "results": "Render the results of all experiments as Markdown, with figures beside it.",
-    "sweep": "Draw accuracy against leakage, for methods over values of one of their settings.",
-}
-"""The first line of each command's help. Command NAME is the function NAME of cclk.cli.NAME."""
 
-_NEEDS_ARGUMENTS = ("train", "check", "sweep")
-"""Commands without required arguments that would work for long: alone, they show their help."""
+@dataclass(frozen=True)
+class Program:
+    """A command line: its name, its help, and its commands.
 
+    Command NAME is the function NAME of PACKAGE.NAME.
+    """
 
-def build_app(command: str = "") -> App:
-    """The application; only the module of this command is imported, so that help is quick."""
-    app = App(
-        name="cclk",
-        version=cclk.__version__,
-        help="Conditional contrastive learning with kernels: choose what an encoder uses, ignores"
-        " or finds hard.",
-    )
-    for name, summary in COMMANDS.items():
-        module = f"cclk.cli.{name}"
-        if name == command:
-            app.command(getattr(importlib.import_module(module), name))
-        else:
-            app.command(f"{module}:{name}", name=name, help=summary)
-    return app
+    name: str
+    help: str
+    package: str
+    commands: Mapping[str, str]
+    """The first line of each command's help."""
+    needs_arguments: tuple[str, ...] = ()
+    """Commands without required arguments that would work for long: alone, they show their help."""
+
+    def app(self, command: str = "") -> App:
+        """The application; only the module of this command is imported, so that help is quick."""
+        app = App(name=self.name, version=cclk.__version__, help=self.help)
+        for name, summary in self.commands.items():
+            module = f"{self.package}.{name}"
+            if name == command:
+                app.command(getattr(importlib.import_module(module), name))
+            else:
+                app.command(f"{module}:{name}", name=name, help=summary)
+        return app
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command; an error of the user is one line on stderr, without a traceback."""
+CCLK = Program(
+    "cclk",
+    "Conditional contrastive learning with kernels: choose what an encoder uses, ignores"
+    " or finds hard.",
+    "cclk.cli",
+    {
+        "train": "Train an encoder into a run folder, from a table of your own, a dataset or a"
+        " preset.",
+        "check": "Check data as `cclk train` would read them: their content, problems, and the"
+        " training time.",
+        "evaluate": "Evaluate runs on the test split: accuracy of the label, leakage of the"
+        " condition.",
+        "report": "Show runs side by side on one HTML page that needs no network.",
+        "embed": "Embed data with the encoder of a run: one row of features for each sample, with"
+        " its id.",
+        "export": "Write the encoder of a run in the format of other tools, verified to give the"
+        " same features.",
+        "demo": "Train InfoNCE and Fair-CCLK on colored digits, and show how conditioning removes"
+        " color.",
+    },
+    needs_arguments=("train", "check"),
+)
+
+
+def main(arguments: list[str] | None = None, program: Program = CCLK) -> int:
+    """Run a command; an error of the user is one line on stderr, without a traceback.
+
+    Args:
+        arguments: The arguments of the command line; by default those of this process.
+        program: The command line.
+    """
     formatwarning = warnings.formatwarning
     warnings.formatwarning = _one_line
     try:
         arguments = with_current_names(sys.argv[1:] if arguments is None else arguments)
-        return _run(_with_named_trust(arguments))
+        return _run(_with_named_trust(arguments), program)
     except (Interrupted, Stopped) as stopped:
         _error(str(stopped), cut=False)  # a command to copy
         return 128 + stopped.signum
@@ -101,16 +117,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 2
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], program: Program) -> int:
     """Run a command and return its exit code."""
-    if len(arguments) == 1 and arguments[0] in _NEEDS_ARGUMENTS:
+    if len(arguments) == 1 and arguments[0] in program.needs_arguments:
         arguments = [*arguments, "--help"]
     if "--help-all" in arguments:
         with everything:
             return _run(
-                ["--help" if argument == "--help-all" else argument for argument in arguments]
+                ["--help" if argument == "--help-all" else argument for argument in arguments],
+                program,
             )
-    app = build_app(arguments[0] if arguments else "")
+    app = program.app(arguments[0] if arguments else "")
     code: int | None = app(
         arguments, exit_on_error=False, print_error=False, result_action="return_value"
     )
