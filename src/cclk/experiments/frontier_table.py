@@ -46,7 +46,8 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
 
     Every rival that is ahead is named, at every limit, with the difference over the seeds that both
     have, and so are the columns on which no rival keeps the headline's limit. A difference within
-    two standard errors, or of one seed, is no lead. Rows that use labels are not compared.
+    two standard errors, or of one seed, does not count as a lead. Rows that use labels are not
+    compared.
 
     Args:
         result: of an experiment, maybe with cells that have not been run.
@@ -177,8 +178,8 @@ def _selected(
 ) -> list[CellResult]:
     """The cells of the rows without labels that are selected for a limit."""
     select = within_loss if lost else within_leakage
-    found = (select(frontier, cells, row, column, limit) for row in _unlabeled(cells, frontier))
-    return [cell for cell in found if cell is not None]
+    chosen = (select(frontier, cells, row, column, limit) for row in _unlabeled(cells, frontier))
+    return [cell for cell in chosen if cell is not None]
 
 
 @dataclass(frozen=True)
