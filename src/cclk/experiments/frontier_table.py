@@ -178,8 +178,8 @@ def _selected(
 ) -> list[CellResult]:
     """The cells of the rows without labels that are selected for a limit."""
     select = within_loss if lost else within_leakage
-    chosen = (select(frontier, cells, row, column, limit) for row in _unlabeled(cells, frontier))
-    return [cell for cell in chosen if cell is not None]
+    kept = (select(frontier, cells, row, column, limit) for row in _unlabeled(cells, frontier))
+    return [cell for cell in kept if cell is not None]
 
 
 @dataclass(frozen=True)
