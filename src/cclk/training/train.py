@@ -211,7 +211,7 @@ class _Loop:
                 if log:
                     speed = round(clock.speed(done) * every.batch_size, 1)
                     if self.first:
-                        line = trainer.metrics(done, value) | {"images_per_second": speed}
+                        line = trainer.metrics(done, value) | {"samples_per_second": speed}
                         if measured:
                             line |= self._measure(line)
                         metrics.add(line)
