@@ -86,6 +86,12 @@ def test_speed_is_in_samples_also_of_older_runs(
     assert run.metrics()[0]["samples_per_second"] > 0
 
 
+def test_a_loss_that_diverges_names_the_learning_rate(vectors: Path, tmp_path: Path) -> None:
+    settings = small(vectors, lr=1e18, remove="medium")
+    with pytest.raises(ValueError, match="lower the learning rate if the network has diverged"):
+        training.train(settings, tmp_path / "run", quiet=True)
+
+
 @pytest.mark.parametrize("method", tuple(METHODS))
 def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None:
     run = training.train(

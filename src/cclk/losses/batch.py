@@ -250,7 +250,7 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
             row = int(bad.any(dim=1).nonzero()[0])
             raise DataError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row"
-                f" {row}: the network has diverged, or its input is not finite"
+                f" {row}: lower the learning rate if the network has diverged, or check its input"
             )
         largest = rows.abs().amax(dim=1, keepdim=True)
         ordinary = (norms >= SHORTEST) & norms.isfinite() | (largest == 0)

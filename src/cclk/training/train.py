@@ -235,7 +235,8 @@ class _Loop:
         if bad or not math.isfinite(loss):
             what = f"{bad[0]} is not finite" if bad else f"the loss is {loss}"
             raise RunError(
-                f"training diverged by step {step}: {what}; lower lr or raise the temperature. The"
+                f"training diverged by step {step}: {what}; lower lr (now"
+                f" {self.trainer.settings.optim.lr:g}) or raise the temperature. The"
                 f" last checkpoint of {self.folder} is from before"
             )
 
