@@ -264,7 +264,8 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
 class _Unit(torch.autograd.Function):
     """x / |x| from rows = x / scale and their norms; a row of zeros stays, with gradient 0.
 
-    The gradient is finite: where it exceeds the largest number of the dtype of x, it is that one.
+    The gradient is finite: where it exceeds half the largest number of the dtype of x, or of
+    float32, it is that half: the gradients of both views add up if they are x and x, or x.double().
     """
 
     @staticmethod
@@ -284,6 +285,6 @@ class _Unit(torch.autograd.Function):
         if scale is not None:
             gradient.div_(scale)
         if scale is not None or ctx.dtype == torch.float16:
-            largest = torch.finfo(ctx.dtype).max
+            largest = min(torch.finfo(ctx.dtype).max, torch.finfo(torch.float32).max) / 2
             gradient.clamp_(-largest, largest)
         return gradient.to(ctx.dtype), None, None, None
