@@ -307,3 +307,15 @@ def test_published_files_contain_no_paths(tmp_path: Path) -> None:
         for folder in (tmp_path, Path(cclk.__file__).parent, Path(torch.__file__).parent):
             for encoding in ("utf-8", "utf-32-le"):
                 assert not any(str(folder).encode(encoding) in each for each in contents), path
+
+
+def test_long_names_are_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, names = tmp_path / "a.toml", [f"{letter * 120}:build" for letter in "abc"]
+    path.write_text(f'method = "{names[0]}"\n[model]\nencoder = "{names[1]}"\nhead = "{names[2]}"')
+    trusted: list[str] = []
+    for name in names:
+        assert main(["check", str(path), *(f"--trust-code={each}" for each in trusted)]) == 2
+        text = capsys.readouterr().err
+        assert text.endswith(f" --trust-code {name}\n")
+        assert ("and more, which is listed once this is trusted" in text) == (name != names[2])
+        trusted.append(name)
