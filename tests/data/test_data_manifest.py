@@ -566,3 +566,16 @@ def test_three_decimals_after_a_comma_are_no_thousands(tmp_path: Path) -> None:
     dataset = datasets.load(path, features=["x"], condition=["kg"], label="y")
     assert dataset.columns[0].kind == "continuous"
     assert float(dataset.train.condition.min()) >= 60
+
+
+@pytest.mark.parametrize("repeats", [4, 40])
+def test_a_recoded_condition_is_no_id(tmp_path: Path, repeats: int) -> None:
+    """Categories in another code, and whole numbers with many rows each."""
+    codes = [row % 12 for row in range(12 * repeats)]
+    site: list[object] = [f"s{code}" for code in codes] if repeats == 4 else [*codes]
+    lines = [f"{row},{site[row]},n{code}" for row, code in enumerate(codes)]
+    path = tmp_path / "recoded.csv"
+    path.write_text("\n".join(["s_1,site,name", *lines]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        datasets.load(str(path), features="s_1", condition="site")
