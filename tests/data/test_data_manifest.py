@@ -579,3 +579,13 @@ def test_a_recoded_condition_is_no_id(tmp_path: Path, repeats: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         datasets.load(str(path), features="s_1", condition="site")
+
+
+def test_circular_with_a_category_for_missing_values(tmp_path: Path) -> None:
+    lines = [f"{row},{'' if row == 3 else row % 7}" for row in range(70)]
+    path = tmp_path / "days.csv"
+    path.write_text("\n".join(["s_1,day", *lines]))
+    with pytest.raises(DataError, match="day is requested as circular, but has missing values"):
+        datasets.load(str(path), features="s_1", condition="day:circular", missing="impute")
+    found = datasets.load(str(path), features="s_1", condition="day:circular", missing="drop")
+    assert found.columns[0].period == 7

@@ -235,6 +235,11 @@ class _ConditionColumn:
         """Return the column, with a category for missing cells if any were imputed."""
         column = self.column
         if column.kind == "categorical" and (filled == len(column.categories)).any():
+            if column.period:
+                raise DataError(
+                    f"condition {self.name} is requested as circular, but has missing values, which"
+                    ' become a category: drop these rows with missing="drop", or omit :circular'
+                )
             return replace(column, categories=(*column.categories, "missing"))
         return column
 
