@@ -62,7 +62,7 @@ def images_per_second(arguments: list[str], steps: int) -> float:
         ]
         subprocess.run([sys.executable, *arguments, *options], check=True, env=environment)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    later = [line["images_per_second"] for line in lines[len(lines) // 2 :]]
+    later = [line["samples_per_second"] for line in lines[len(lines) // 2 :]]
     return float(len(later) / sum(1 / speed for speed in later))
 
 

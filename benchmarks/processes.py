@@ -144,7 +144,7 @@ def speed(rounds: int) -> list[dict[str, object]]:
             for name, processes, threads in (("two processes", 2, 1), ("two threads", 1, 2)):
                 with tempfile.TemporaryDirectory() as folder:
                     lines = train(Path(folder, "run"), processes, threads, *options)
-                fast = sorted(line["images_per_second"] for line in lines)[len(lines) // 2]
+                fast = sorted(line["samples_per_second"] for line in lines)[len(lines) // 2]
                 best[name] = max(best[name], fast)
         ratio = best["two processes"] / best["two threads"]
         print(f"{network}, two processes: {ratio:.2f} of two threads", flush=True)

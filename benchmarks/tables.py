@@ -227,13 +227,14 @@ def removal_summary() -> str:
     assert {cell.row for cell in further} <= set(result.frontier.ours)
     sets = " and ".join(dict.fromkeys(cell.column for cell in further))
     return (
-        f"{summary(result, result.frontier)} The comparison favors our methods: on colormnist all"
-        " methods share a recipe that was made for Fair-CCLK, with which InfoNCE, which most"
+        f"{summary(result, result.frontier)} The comparison favors our methods: the best of our"
+        " rows is selected on test; on colormnist all methods share a recipe that was made for"
+        " Fair-CCLK, with which InfoNCE, which most"
         f" rivals build on, is left at {100 * shared.tuning[0].measures['accuracy']:.0f} %"
         " (validation; with [settings of its own](../results.md) it has"
         f" {statistics.mean(tuned.values('accuracy')):.0f} % on test); only our penalty has"
         f" further rows to read from (`penalty_rows`, on {sets}); and the penalties of rivals were"
-        " run without the noise that our rows on tables have, but for"
+        " run without the noise that one of our rows on tables has, but for"
         f" {rival.removesuffix(' + noise')} on {dataset}."
     )
 

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from cclk import datasets
+from cclk._numerals import disguised
 from cclk.columns import Column, as_numbers, kind_of
 from cclk.condition import as_condition, infer_condition
 from cclk.errors import DataError
@@ -202,3 +203,17 @@ def test_numbers_and_text_can_be_requested_as_categories() -> None:
     condition = infer_condition({"dose:categorical": np.array([1.5, 2.5, "unknown"], dtype=object)})
     assert condition.columns[0].kind == "categorical"
     assert set(condition.columns[0].categories) == {"1.5", "2.5", "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["2024-01-02", "1.5", "2.5", "x"], "is '2024-01-02', but 2 of 4 cells are numbers"),
+        (["x", "03.04.2024", "04.04.2024", "1.5"], "is 'x', but 2 of 4 cells are dates"),
+        (["x", "10:30", "10:31", "1.5"], "is 'x', but 2 of 4 cells are times"),
+    ],
+)
+def test_cells_of_other_kinds_are_not_counted(cells: list[str], message: str) -> None:
+    fault = disguised(cells)
+    assert fault is not None
+    assert fault[1].startswith(message)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from cclk.features import build_extractor, extract
 from PIL import Image
 
 import cclk
 from cclk._files import read_tensors, write_tensors
 from cclk.cli.main import main
 from cclk.errors import CclkError
+from cclk.training.export import FORMATS
 from cclk.training.settings import load, parse
 
 CODE = """
@@ -268,3 +273,43 @@ def test_a_home_folder_that_does_not_exist(
     line = capsys.readouterr().err
     assert line.count("\n") == 1
     assert "home directory" in line
+
+
+def test_published_files_contain_no_paths(tmp_path: Path) -> None:
+    home = tmp_path / "home of a user"
+    home.mkdir()
+    x = np.random.default_rng(0).integers(0, 256, (60, 1, 32, 32)).astype(np.uint8)
+    data = home / "data.npz"
+    np.savez(data, x=x, y=np.arange(60) % 2, condition=x.mean(axis=(1, 2, 3)))
+    overrides = {"dataset": str(data), "data_dir": str(home), "encoder": "lenet5"}
+    overrides |= {"augmentation": "digits", "batch_size": 16, "steps": 1}
+    command = shlex.join(["cclk", "train", f"--dataset={data}", "--out", str(home / "run")])
+    run = cclk.train(overrides=overrides, out=home / "run", command=command, quiet=True)
+    run.embed(data, out=home / "e.npz")
+    weights = str(run.folder / "encoder.safetensors")
+    source = build_extractor(weights, channels=1, pixels=32)
+    extract(run.dataset, source, home / "features.npz", quiet=True)
+    page = run.report(home / "report.html")
+    assert "<code>cclk train --dataset=data.npz --out run</code>" in page.read_text()
+    for path in (
+        *(run.export(kind) for kind in FORMATS), page, home / "e.npz", home / "features.npz"
+    ):  # fmt: skip
+        contents = [path.read_bytes()]
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                contents = [archive.read(name) for name in archive.namelist()]
+        for folder in (tmp_path, Path(cclk.__file__).parent, Path(torch.__file__).parent):
+            for encoding in ("utf-8", "utf-32-le"):
+                assert not any(str(folder).encode(encoding) in each for each in contents), path
+
+
+def test_long_names_are_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, names = tmp_path / "a.toml", [f"{letter * 120}:build" for letter in "abc"]
+    path.write_text(f'method = "{names[0]}"\n[model]\nencoder = "{names[1]}"\nhead = "{names[2]}"')
+    trusted: list[str] = []
+    for name in names:
+        assert main(["check", str(path), *(f"--trust-code={each}" for each in trusted)]) == 2
+        text = capsys.readouterr().err
+        assert text.endswith(f" --trust-code {name}\n")
+        assert ("and more, which is listed once this is trusted" in text) == (name != names[2])
+        trusted.append(name)

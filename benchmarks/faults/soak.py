@@ -48,7 +48,9 @@ def soak(bench: Bench) -> None:
             row.measured[f"{name}, {when}"] = round(statistics.median(values), 1)
     for when, low, high in (("early", 0.1, 0.2), ("late", 0.9, 1.1)):
         times = [
-            64e3 / line["images_per_second"] for line in lines if low <= line["step"] / steps < high
+            64e3 / line["samples_per_second"]
+            for line in lines
+            if low <= line["step"] / steps < high
         ]
         # The fastest tenth: others use the machine too.
         row.measured[f"milliseconds per step, {when}"] = round(

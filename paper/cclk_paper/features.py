@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def extract(
     ids = _ids(splits)
     metadata: dict[str, object] = {
         "dataset": dataset.name,
-        "encoder": extractor.name,
+        "encoder": re.sub("^~?/.*/", "", extractor.name),
         **extractor.metadata,
         "version": cclk.__version__,
     }

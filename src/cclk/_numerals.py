@@ -35,6 +35,7 @@ _DATE = re.compile(
     r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 )
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[aApP][mM])?")
+_KINDS = {"iso": "dates", "date": "dates", "time": "times"}
 _REMEDIES = {
     "date": f"write dates as {EXAMPLE}",
     "time": "write times as numbers, such as hours",
@@ -60,17 +61,20 @@ def disguised(cells: Sequence[str | None]) -> tuple[int, str] | None:
     if 2 * len(readable) < len(counts) and 2 * rows < total:
         return None
     of_form = Counter(readable.values())
-    plain = "iso" if of_form["iso"] > of_form["number"] else "number"
+    kinds = Counter[str]()
+    for text, form in readable.items():
+        kinds[_KINDS.get(form, "numbers")] += counts[text]
+    kind, same = kinds.most_common(1)[0]
+    plain = "iso" if kind == "dates" else "number"
     if not of_form.keys() & {"iso", "date", "time"} and _few_integers(readable):
         return None
     for row, cell in enumerate(cells):
         if cell is not None and forms[cell] != plain:
             what = _REMEDIES.get(readable.get(cell, "").partition(" ")[0])
-            kind = "numbers" if plain == "number" else f"dates such as {EXAMPLE}"
             return row, f"is {cell[:60]!r}" + (
                 f": {what}"
                 if what
-                else f", but {rows:,} of {total:,} cells are {kind}: correct it, leave it empty if"
+                else f", but {same:,} of {total:,} cells are {kind}: correct it, leave it empty if"
                 " it is missing"
             )
     return None

@@ -15,13 +15,13 @@ LONGEST = 300
 _PART = 50
 
 
-def shortened(message: str) -> str:
-    """Return a message of at most `LONGEST` characters.
+def shortened(message: str, longest: int = LONGEST) -> str:
+    """Return a message of at most `longest` characters.
 
     Of a longer one, the middle of the longest parts, such as paths, is left out; if that is not
     enough, the middle of the message: its start names the problem, and its end the remedy.
     """
-    parts, excess = message.split(" "), len(message) - LONGEST
+    parts, excess = message.split(" "), len(message) - longest
     for number in sorted(range(len(parts)), key=lambda number: -len(parts[number])):
         part = parts[number]
         if excess <= 0 or len(part) <= _PART:
@@ -30,7 +30,7 @@ def shortened(message: str) -> str:
         excess -= len(part) - _PART
     message = " ".join(parts)
     if excess > 0:
-        message = f"{message[: LONGEST // 2 - 3]} ... {message[-LONGEST // 2 + 2 :]}"
+        message = f"{message[: longest // 2 - 3]} ... {message[-longest // 2 + 2 :]}"
     return message
 
 

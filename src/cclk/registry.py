@@ -24,7 +24,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
 from cclk._file_kinds import other_kind
-from cclk.errors import CclkError, DataError, SettingsError
+from cclk.errors import LONGEST, CclkError, DataError, SettingsError, shortened
 from cclk.suggestions import suggestion
 
 T = TypeVar("T")
@@ -175,13 +175,23 @@ def require_trust(
         return
     trusted = [trust_code] if isinstance(trust_code, str) else trust_code or ()
     if refused := {name: path for name, path in paths.items() if path not in trusted}:
-        names = list(dict.fromkeys(refused.values()))
-        raise error(
-            f"{where} names code that would be imported and run:"
-            f" {', '.join(f'{name} is {path!r}' for name, path in refused.items())}; if you trust"
-            f" it, pass trust_code={names}, on the command line"
-            f" {' '.join(f'--trust-code {name}' for name in names)}"
-        )
+        message = _refusal(refused, where)
+        while len(message) > LONGEST and len(refused) > 1:
+            refused.popitem()
+            message = _refusal(refused, where, ", and more, which is listed once this is trusted")
+        refusal = error("")
+        refusal.args = (message,)  # not shortened: consent is by the exact name
+        raise refusal
+
+
+def _refusal(refused: Mapping[str, str], where: str, more: str = "") -> str:
+    names = list(dict.fromkeys(refused.values()))
+    return (
+        f"{shortened(where, LONGEST // 3)} names code that would be imported and run:"
+        f" {', '.join(f'{name} is {path!r}' for name, path in refused.items())}{more}; if you trust"
+        f" it, pass trust_code={names}, on the command line"
+        f" {' '.join(f'--trust-code {name}' for name in names)}"
+    )
 
 
 def import_object(path: str) -> Any:

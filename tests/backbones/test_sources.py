@@ -101,7 +101,7 @@ def test_weights_for_an_encoder_by_name(tmp_path: Path, prefix: str) -> None:
     save_file({f"{prefix}scale": torch.tensor(5.0)}, path)
     extractor = build("tiny:Mean", weights=path)
     torch.testing.assert_close(extractor(IMAGES), (MEANS - 0.5) * 20)
-    assert extractor.metadata["weights"] == str(path)
+    assert extractor.metadata["weights"] == path.name
     with pytest.raises(FeatureError, match="does not fit the encoder resnet18"):
         build("resnet18", weights=path)
 

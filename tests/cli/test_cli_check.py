@@ -10,8 +10,11 @@ from PIL import Image
 
 from cclk.cli.main import main
 from cclk.data.dataset import Dataset
+from cclk.evaluation import baselines
+from cclk.evaluation.feature_splits import Samples
+from cclk.evaluation.leakage_card import Leakage
 from cclk.training import check as checking
-from cclk.training.settings import Settings
+from cclk.training.settings import Settings, load
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 
@@ -261,3 +264,35 @@ def test_inputs_that_are_all_equal_are_refused(
     assert main(["train", *map(str, [*options, *run])]) == 2
     assert "all samples to train on are equal" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_the_forecast_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random, measured = np.random.default_rng(0), []
+
+    def measure(*parts: Samples, quick: bool = False, **_: object) -> Leakage:
+        measured.append((max(map(len, parts)), quick))
+        return Leakage()
+
+    monkeypatch.setattr(baselines, "measure_leakage", measure)
+    path = tmp_path / "many.npz"
+    np.savez(
+        path,
+        x=random.normal(size=(9000, 2)),
+        y=np.zeros(9000, np.int64),
+        condition=random.normal(size=9000),
+    )
+    list(baselines.predict_removal(load(overrides={"dataset": str(path), "encoder": "mlp"})))
+    assert measured == [(1000, True)] * 2
+
+
+def test_a_damaged_image_that_was_not_sampled_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table(tmp_path)
+    for row in range(40):
+        (tmp_path / f"{row}.png").write_text("no image")
+    monkeypatch.setattr(checking, "_SECONDS", 0)
+    arguments = ["--image", "path", "--condition", "age", "--encoder", "lenet5"]
+    code, text = check(capsys, "--data", path, *arguments, "--data-dir", tmp_path)
+    assert code == 1
+    assert ".png is not an image" in text.partition("!! ")[2]

@@ -339,6 +339,21 @@ def test_the_default_batch_leaves_room_for_a_queue(table: Path, tmp_path: Path) 
             "has no condition",
         ),
         (["--data", "{}", "--features", "s_*", "--condition", "height"], "no column 'height'"),
+        (
+            ["--data", "{}", "--image", "path", "--condition", "age", "--image-size", "20000"],
+            "image size is 20000: it must be an integer from 1 to 1024",
+        ),
+        (
+            [
+                "--data={}",
+                "--features=s_*",
+                "--condition=age",
+                "--batch-size=16",
+                "--method=fair-infonce",
+                "--clusters=1000",
+            ],
+            "clusters is 1000: it must be from 1 to the 62 rows",
+        ),
     ],
 )
 def test_mistakes_are_one_line(

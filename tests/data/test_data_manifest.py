@@ -566,3 +566,26 @@ def test_three_decimals_after_a_comma_are_no_thousands(tmp_path: Path) -> None:
     dataset = datasets.load(path, features=["x"], condition=["kg"], label="y")
     assert dataset.columns[0].kind == "continuous"
     assert float(dataset.train.condition.min()) >= 60
+
+
+@pytest.mark.parametrize("repeats", [4, 40])
+def test_a_recoded_condition_is_no_id(tmp_path: Path, repeats: int) -> None:
+    """Categories in another code, and whole numbers with many rows each."""
+    codes = [row % 12 for row in range(12 * repeats)]
+    site: list[object] = [f"s{code}" for code in codes] if repeats == 4 else [*codes]
+    lines = [f"{row},{site[row]},n{code}" for row, code in enumerate(codes)]
+    path = tmp_path / "recoded.csv"
+    path.write_text("\n".join(["s_1,site,name", *lines]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        datasets.load(str(path), features="s_1", condition="site")
+
+
+def test_circular_with_a_category_for_missing_values(tmp_path: Path) -> None:
+    lines = [f"{row},{'' if row == 3 else row % 7}" for row in range(70)]
+    path = tmp_path / "days.csv"
+    path.write_text("\n".join(["s_1,day", *lines]))
+    with pytest.raises(DataError, match="day is requested as circular, but has missing values"):
+        datasets.load(str(path), features="s_1", condition="day:circular", missing="impute")
+    found = datasets.load(str(path), features="s_1", condition="day:circular", missing="drop")
+    assert found.columns[0].period == 7

@@ -464,9 +464,11 @@ def test_kmeans_finds_clear_clusters_and_repeats_itself() -> None:
 
 
 def test_kmeans_refuses_what_cannot_be() -> None:
-    with pytest.raises(ValueError, match="k is 5, but the condition has only 2 distinct values"):
+    with pytest.raises(
+        ValueError, match="clusters is 5, but the condition has only 2 distinct values"
+    ):
         kmeans(torch.tensor([[0.0], [1.0]] * 10), 5)
-    with pytest.raises(ValueError, match="k is 0: it must be from 1 to the 4 rows"):
+    with pytest.raises(ValueError, match="clusters is 0: it must be from 1 to the 4 rows"):
         kmeans(torch.zeros(4, 1), 0)
     with pytest.raises(ValueError, match="NaN"):
         kmeans(torch.tensor([[0.0], [torch.nan]]), 1)

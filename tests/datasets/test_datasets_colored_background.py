@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclk import datasets
+from cclk.data.fingerprint import fingerprint
 from cclk.datasets.colored_background import _PALETTE, draw_colors, paint
 from cclk.errors import DataError
 
@@ -100,6 +105,20 @@ def test_color_digits() -> None:
         ("red", "green", "blue"),
         "continuous",
     )
+
+
+def test_color_digits_are_the_same_on_every_processor() -> None:
+    """Without vector instructions, too: a run must find its data unchanged on another machine."""
+    code = (
+        "from cclk import datasets; from cclk.data.fingerprint import fingerprint;"
+        " print(fingerprint(datasets.load('colordigits')))"
+    )
+    plain = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | plain, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == fingerprint(datasets.load("colordigits"))
 
 
 def test_color_digits_color_says_nothing_of_the_digit() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cclk.evaluation.change import Change
 from cclk.evaluation.intervals import (
     bootstrap,
     explained_variance,
@@ -110,3 +111,12 @@ def test_one_resample_is_enough() -> None:
 def test_no_resamples_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 resample"):
         bootstrap({"a": share_correct(np.zeros(3, np.int64), np.zeros(3, np.int64))}, 0, 0)
+
+
+@pytest.mark.parametrize(("rows", "cost"), [(1, "too few rows to tell"), (5000, "nothing lost")])
+@pytest.mark.parametrize("answer", [0, 1])
+def test_equal_answers_are_uncertain_if_they_are_few(rows: int, cost: str, answer: int) -> None:
+    statistic = share_correct(np.full(rows, answer), np.ones(rows, np.int64))
+    found = bootstrap({"accuracy": statistic}, 100, 0)["accuracy"]
+    assert found.value == answer
+    assert Change(found, found).cost == cost

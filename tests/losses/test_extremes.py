@@ -125,3 +125,16 @@ def test_gradients_of_half_precision_are_clipped_not_infinite() -> None:
     torch.testing.assert_close(
         features.grad.double(), exact.grad.clamp(-largest, largest), rtol=2e-3, atol=1.0
     )
+
+
+def test_the_gradient_of_one_tensor_as_both_views_is_finite() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(8, 4).half().requires_grad_()
+    loss = cclk.WeaklySupInfoNCE(temperature=1e-6, reduction="sum")
+    loss(x, x, torch.zeros(8, dtype=torch.int64)).backward()
+    small = torch.full((8, 4), 1e-38).requires_grad_()
+    more = torch.randn(8, 4, dtype=torch.float64)
+    loss(small.double(), more, torch.zeros(8, dtype=torch.int64)).backward()
+    for grad in (x.grad, small.grad):
+        assert grad is not None
+        assert grad.isfinite().all()

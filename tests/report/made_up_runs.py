@@ -76,7 +76,7 @@ def make(
                 "epoch": step / 5,
                 "loss": 5 * np.exp(-step / 150) + 1.5 + 0.05 * float(random.normal()),
                 "lr": 3e-3 * (1 - step / 700),
-                "images_per_second": 9000 + 300 * float(random.normal()),
+                "samples_per_second": 9000 + 300 * float(random.normal()),
                 "effective_neighbors": (
                     None if method == "infonce" else 3 + 0.2 * float(random.normal())
                 ),

@@ -32,6 +32,9 @@ def test_chunks_do_not_matter(removal: dict[str, object]) -> None:
     whole = weights(**removal)
     for found, expected in zip(weights(chunk=20, **removal), whole, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
+    for chunk in (1, 47):  # a sample alone
+        for found, expected in zip(weights(chunk=chunk, **removal), whole, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
     for found, expected in zip(weights(chunk=48, **removal), whole, strict=True):
         assert torch.equal(found, expected), "one chunk is the whole batch"
 

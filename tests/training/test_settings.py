@@ -195,6 +195,12 @@ def test_setting_names_are_unique() -> None:
             ),
         ),
         ("[loss]\ntemperature = nan", {}, "loss.temperature"),
+        ("", {"lr": "1e30"}, r"optim.lr: input should be at most 1e\+18, not 1e\+30$"),
+        ("", {"holdout": "9" * 30}, r"data.holdout: input should be at most 1e\+18, not 1e\+30$"),
+        ("", {"projection": "1000000000"}, "model.projection: .* equal to 16384, not 1000000000$"),
+        ("", {"feature_width": "20000"}, "model.feature_width: .* equal to 16384, not 20000$"),
+        ("", {"threads": "2000"}, "train.threads: .* equal to 1024, not 2000$"),
+        ("", {"devices": "1000"}, "train.devices: .* equal to 64, not 1000$"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -76,6 +76,22 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "encoder.safetensors")
 
 
+def test_speed_is_in_samples_also_of_older_runs(
+    vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = training.train(small(vectors), tmp_path / "run")
+    assert " samples/s" in capsys.readouterr().err
+    path = run.folder / "metrics.jsonl"
+    path.write_text(path.read_text().replace("samples_per_second", "images_per_second"))
+    assert run.metrics()[0]["samples_per_second"] > 0
+
+
+def test_a_loss_that_diverges_names_the_learning_rate(vectors: Path, tmp_path: Path) -> None:
+    settings = small(vectors, lr=1e18, remove="medium")
+    with pytest.raises(ValueError, match="lower the learning rate if the network has diverged"):
+        training.train(settings, tmp_path / "run", quiet=True)
+
+
 @pytest.mark.parametrize("method", tuple(METHODS))
 def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None:
     run = training.train(

@@ -17,6 +17,7 @@ from cclk_paper.experiments.measure import (
 )
 from cclk_paper.experiments.plan import Frontier
 from cclk_paper.experiments.results import CellResult, ExperimentResult, with_same_seeds
+from cclk_paper.experiments.scoreboard import verdict_of
 
 
 def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
@@ -43,49 +44,40 @@ def frontier_tables(result: ExperimentResult, frontier: Frontier) -> list[str]:
 def summary(result: ExperimentResult, frontier: Frontier) -> str:
     """Return on how many columns a row of this package is best at the headline's limit.
 
-    Every rival that is ahead is named, with the difference over the seeds that both have, and so
-    are the columns on which no rival keeps the limit. Rows that use labels are not compared.
+    Every rival that is ahead is named, at every limit, with the difference over the seeds that both
+    have, and so are the columns on which no rival keeps the headline's limit. A difference within
+    two standard errors, or of one seed, does not count as a lead. Rows that use labels are not
+    compared.
 
     Args:
         result: of an experiment, maybe with cells that have not been run.
         frontier: of its plan.
     """
-    ahead, behind, alone, without, partial = [], [], [], [], []
-    for column, cells in result.columns.items():
-        if not any(cell.runs for cell in cells):
-            continue
-        if not _complete(cells, column, frontier):
+    ahead, tied, behind, alone, without, partial = [], [], [], [], [], []
+    columns = {name: cells for name, cells in result.columns.items() if any(c.runs for c in cells)}
+    for column, cells in columns.items():
+        one = _compare(cells, column, frontier, frontier.headline)
+        if one is None:
             partial.append(column)
-            continue
-        utility = frontier.utility[column]
-        selected = [
-            cell
-            for row in _unlabeled(cells, frontier)
-            if (cell := within_leakage(frontier, cells, row, column, frontier.headline))
-        ]
-        rivals = [cell for cell in selected if cell.row not in frontier.ours]
-        best = max(
-            (cell for cell in selected if cell.row in frontier.ours),
-            key=lambda cell: statistics.mean(cell.values(utility)),
-            default=None,
-        )
-        if not selected:
+        elif one.best is None and not one.rivals:
             without.append(column)
-        elif best is None:
-            names = _listed([cell.row for cell in rivals])
+        elif one.best is None:
+            names = _listed([cell.row for cell in one.rivals])
             behind.append(f"{column} ({names}; none of ours reaches the limit)")
-        elif leads := _leads(best, rivals, utility):
-            behind.append(f"{column} ({_listed(leads)})")
+        elif one.leads:
+            behind.append(f"{column} ({_listed(one.leads)})")
+        elif one.ties:
+            tied.append(f"{column} ({_listed(one.ties)})")
         else:
             ahead.append(column)
-            alone += [] if rivals else [column]
+            alone += [] if one.rivals else [column]
     verb = "does" if len(partial) == 1 else "do"
     missing = (
         f" Not all methods have been measured on {_listed(partial)}, which {verb} not count."
         if partial
         else ""
     )
-    measured = len(ahead) + len(behind) + len(without)
+    measured = len(columns) - len(partial)
     if not measured:
         return f"No dataset has been measured with all methods yet.{missing}"
     sets = "dataset" if measured == 1 else "datasets"
@@ -96,23 +88,98 @@ def summary(result: ExperimentResult, frontier: Frontier) -> str:
     )
     if alone:
         text += f" On {_listed(alone)} no rival keeps this limit."
+    if tied:
+        text += f" It cannot be told on {_listed(tied)}."
     if behind:
         text += f" Rivals are ahead on {_listed(behind)}."
     if without:
         text += f" No method without labels reaches this limit on {_listed(without)}."
-    return text + missing
+    compared = {column: cells for column, cells in columns.items() if column not in partial}
+    return text + _other_limits(compared, frontier) + missing
 
 
-def _leads(best: CellResult, rivals: Sequence[CellResult], utility: Measure) -> list[str]:
-    """Every rival that is ahead of the best of ours, and by how much; the largest lead first."""
-    leads = []
+def _other_limits(columns: Mapping[str, Sequence[CellResult]], frontier: Frontier) -> str:
+    """Where rivals are ahead at the limits that are not the headline's."""
+    limits = [(n, False) for n in frontier.leakage if n != frontier.headline]
+    limits += [(n, True) for n in frontier.loss]
+    parts, waiting = [], []
+    for limit, lost in limits:
+        behind = []
+        for column, cells in columns.items():
+            one = _compare(cells, column, frontier, limit, lost)
+            if one is None:
+                waiting.append(column)
+            elif one.best is None and one.rivals:
+                behind.append(f"{column} (none of ours keeps this limit)")
+            elif one.leads:
+                behind.append(f"{column} ({_listed(one.leads)})")
+        name = (
+            f"loss of at most {100 * limit:g} points" if lost else f"leakage of at most {limit:g}"
+        )
+        parts += [f"a {name} on {_listed(behind)}"] if behind else []
+    text = f" Rivals are also ahead at {'; at '.join(parts)}." if parts else ""
+    if waiting:
+        names = [column for column in columns if column in waiting]
+        text += f" At limits other than {frontier.headline:g}, not all has been measured on"
+        text += f" {_listed(names)}."
+    return text
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """What was selected for a limit: the best of ours against every rival."""
+
+    best: CellResult | None
+    rivals: Sequence[CellResult]
+    leads: Sequence[str]
+    """Rivals that are ahead of the best of ours, and by how much; the largest lead first."""
+    ties: Sequence[str]
+    """Rivals of which it cannot be told."""
+
+
+def _compare(
+    cells: Sequence[CellResult], column: str, frontier: Frontier, limit: float, lost: bool = False
+) -> _Comparison | None:
+    """Compare utility at a limit of leakage, or leakage at a limit of lost utility; None if not
+    everything that was selected has been measured.
+    """
+    if not _complete(cells, column, frontier, limit, lost):
+        return None
+    measure = LEAKAGE if lost else frontier.utility[column]
+    sign, digits, unit = (-1, 2, "R²") if lost else (1, 1, "points")
+    selected = _selected(cells, column, frontier, limit, lost)
+    rivals = [cell for cell in selected if cell.row not in frontier.ours]
+    best = max(
+        (cell for cell in selected if cell.row in frontier.ours),
+        key=lambda cell: sign * statistics.mean(cell.values(measure)),
+        default=None,
+    )
+    leads: list[tuple[float, str]] = []
+    ties: list[tuple[float, str]] = []
     for rival in rivals:
-        theirs, ours = (cell.values(utility) for cell in with_same_seeds([rival, best]))
+        if best is None:
+            break
+        theirs, ours = (cell.values(measure) for cell in with_same_seeds([rival, best]))
         gain, error = difference(theirs, ours) if theirs else (0.0, math.nan)
-        if gain > 0:
-            deviation = "" if math.isnan(error) else f" ± {error:.1f}"
-            leads.append((gain, f"{rival.row}, by {gain:.1f}{deviation} points"))
-    return [text for _, text in sorted(leads, reverse=True)]
+        gain *= sign
+        verdict = verdict_of(gain, error)
+        size = f"{gain:.{digits}f} {unit} (one seed)"
+        if not math.isnan(error):
+            size = f"{gain:.{digits}f} ± {error:.{digits}f} {unit}"
+        text = f"{rival.row}, by {size}"
+        if verdict != "does not hold":
+            (leads if verdict == "holds" else ties).append((gain, text))
+    first, second = ([text for _, text in sorted(some, reverse=True)] for some in (leads, ties))
+    return _Comparison(best, rivals, first, second)
+
+
+def _selected(
+    cells: Sequence[CellResult], column: str, frontier: Frontier, limit: float, lost: bool
+) -> list[CellResult]:
+    """The cells of the rows without labels that are selected for a limit."""
+    select = within_loss if lost else within_leakage
+    kept = (select(frontier, cells, row, column, limit) for row in _unlabeled(cells, frontier))
+    return [cell for cell in kept if cell is not None]
 
 
 @dataclass(frozen=True)
@@ -124,15 +191,14 @@ class _Entry:
     text: str
 
 
-def _complete(cells: Sequence[CellResult], column: str, frontier: Frontier) -> bool:
+def _complete(
+    cells: Sequence[CellResult], column: str, frontier: Frontier, limit: float, lost: bool = False
+) -> bool:
     """Whether every row without labels has been measured, and what was selected of it on test."""
-    for row in _unlabeled(cells, frontier):
-        if any(cell.row == row and not cell.tuning for cell in cells):
-            return False
-        selected = within_leakage(frontier, cells, row, column, frontier.headline)
-        if selected is not None and not selected.runs:
-            return False
-    return True
+    rows = _unlabeled(cells, frontier)
+    return all(cell.tuning for cell in cells if cell.row in rows) and all(
+        cell.runs for cell in _selected(cells, column, frontier, limit, lost)
+    )
 
 
 def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list[str]:
@@ -149,7 +215,7 @@ def _table(cells: Sequence[CellResult], column: str, frontier: Frontier) -> list
     signs = list(enumerate([1] * len(frontier.leakage) + [-1] * len(frontier.loss)))
     best = [_best(entries, _unlabeled(cells, frontier), number, sign) for number, sign in signs]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
-    complete = _complete(cells, column, frontier)
+    complete = _complete(cells, column, frontier, frontier.headline)
     for row in rows:
         faulty = any(_faults(cell) for cell in cells if cell.row == row)
         shown = [row + (" (uses labels)" if row in frontier.labeled else "") + " †" * faulty]

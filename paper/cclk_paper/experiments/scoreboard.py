@@ -207,7 +207,8 @@ def consistent(
     """Check that rows are close: over the seeds that all have, the largest and the smallest mean
     differ by at most a limit.
 
-    If they differ by more, but not by two standard errors more, it cannot be told.
+    If they differ by more, but not by two standard errors more, it cannot be told, and neither can
+    it with one seed.
 
     Args:
         experiment: Name of the experiment.
@@ -224,7 +225,7 @@ def consistent(
         ordered = sorted(values, key=statistics.mean)
         span, error = difference(ordered[-1], ordered[0])
         figure = f"span {span:.1f}" + (" (one seed)" if len(ordered[0]) == 1 else "")
-        if span <= limit:
+        if span <= limit and not math.isnan(error):
             return Answer("holds", figure)
         return Answer(verdict_of(limit - span, error), figure)
 

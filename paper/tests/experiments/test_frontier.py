@@ -42,7 +42,7 @@ CELLS = (
     point("Ours", "adult", 0.89, 0.30, (0.88, 0.30), x=1),
     point("Ours", "adult", 0.85, 0.15, (0.86, 0.16), (0.84, 0.18), x=5),
     point("Ours", "adult", 0.80, 0.09, (0.80, 0.08), x=20),
-    point("HSIC", "adult", 0.84, 0.20, (0.83, 0.22), x=1),
+    point("HSIC", "adult", 0.84, 0.20, (0.82, 0.22), (0.80, 0.22), x=1),
     point("HSIC", "adult", 0.70, 0.12, x=10),
     point("Known", "adult", 0.89, 0.05, (0.88, 0.05), x=1),
     point("InfoNCE", "digits", 0.95, 0.9, (0.95, 0.9)),
@@ -129,7 +129,8 @@ def test_the_table() -> None:
         "| Ours | **80.0 (0.08)** | **85.0 ± 1.4 (0.17)** | **88.0 (0.30)** |"
         " **0.30 (88.0)** | **0.17 ± 0.01 (85.0)** |"
     ) in lines
-    assert "| HSIC | - | 83.0 (0.22) | 83.0 (0.22) | - | 0.22 (83.0) |" in lines
+    hsic = "| HSIC | - | 81.0 ± 1.4 (0.22) | 81.0 ± 1.4 (0.22) | - | 0.22 ± 0.00 (81.0) |"
+    assert hsic in lines
     known = "| Known (uses labels) | 88.0 (0.05) | 88.0 (0.05) | 88.0 (0.05) | 0.05 (88.0) |"
     assert any(line.startswith(known) for line in lines), "never in bold"
     assert "| LEACE | not run | not run | not run | not run | not run |" in lines
@@ -148,16 +149,42 @@ def test_a_summary_of_what_is_there() -> None:
     assert "0 of 1 dataset. No method without labels reaches this limit on adult." in summarized(
         infonce, CELLS[6]
     )
-    assert "Rivals are ahead on digits (HSIC, by 11.0 points)." in summarized(*CELLS[7:10])
-    more = point("LEACE", "digits", 0.85, 0.18, (0.85, 0.19), (0.10, 0.19))
-    assert "digits (HSIC, by 11.0 points and LEACE, by 5.0 points)." in summarized(
-        *CELLS[7:10], more
-    ), "every rival that is ahead, over the seeds that both have"
+    assert "on 0 of 1 dataset. It cannot be told on digits (HSIC, by 11.0 points (one seed))." in (
+        summarized(*CELLS[7:10])
+    )
+    ours, near, far, more = (
+        point(row, "digits", first, 0.15, (first, 0.15), (first + 0.02, 0.15), x=1)
+        for row, first in (("Ours", 0.80), ("ICL", 0.81), ("HSIC", 0.90), ("LEACE", 0.85))
+    )
+    assert "It cannot be told on digits (ICL, by 1.0 ± 1.4 points)." in summarized(
+        CELLS[7], ours, near
+    ), "within two standard errors"
+    assert (
+        "Rivals are ahead on digits (HSIC, by 10.0 ± 1.4 points and LEACE, by 5.0 ± 1.4 points)."
+    ) in summarized(CELLS[7], ours, near, far, more), "every rival that is ahead"
     assert "ahead on adult (HSIC; none of ours reaches the limit)." in summarized(infonce, CELLS[4])
-    equal = point("HSIC", "adult", 0.8, 0.1, (0.85, 0.1))
-    assert "on 1 of 1 dataset (adult)." in summarized(infonce, CELLS[2], equal)
-    assert "no rival keeps" not in summarized(infonce, CELLS[2], equal)
+    assert "on 1 of 1 dataset (adult)." in summarized(infonce, CELLS[2], CELLS[4])
+    assert "no rival keeps" not in summarized(infonce, CELLS[2], CELLS[4])
     assert "On adult no rival keeps this limit." in summarized(infonce, CELLS[2])
+
+
+def test_the_summary_names_the_other_limits_at_which_rivals_are_ahead() -> None:
+    text = summary(
+        result(
+            CELLS[0],
+            point("Ours", "adult", 0.85, 0.15, (0.86, 0.16), (0.84, 0.18), x=5),
+            point("HSIC", "adult", 0.89, 0.30, (0.90, 0.31), (0.89, 0.32), x=1),
+            frontier=FRONTIER,
+        ),
+        FRONTIER,
+    )
+    assert text.endswith(
+        " Rivals are also ahead at a leakage of at most 0.4 on adult (HSIC, by 4.5 ± 1.1 points);"
+        " at a loss of at most 2 points on adult (none of ours keeps this limit)."
+    )
+    unmeasured = point("HSIC", "adult", 0.89, 0.30, x=1)
+    text = summary(result(CELLS[0], CELLS[2], unmeasured, frontier=FRONTIER), FRONTIER)
+    assert text.endswith("At limits other than 0.2, not all has been measured on adult.")
 
 
 def test_rows_made_with_a_fault_are_marked() -> None:

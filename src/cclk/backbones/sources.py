@@ -127,7 +127,7 @@ def build_extractor(
         "std": std,
     }
     if weights is not None and str(weights) != source:
-        metadata["weights"] = str(weights)
+        metadata["weights"] = Path(weights).name
     return Extractor(source, lambda images: encoder(images.to(device)), metadata)
 
 

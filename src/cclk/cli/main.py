@@ -17,7 +17,7 @@ import cclk
 from cclk._terminal import Console, escape
 from cclk.cli.output import with_options
 from cclk.cli.setting_options import everything, unknown_option, with_current_names
-from cclk.errors import Interrupted, Stopped, shortened
+from cclk.errors import CclkError, Interrupted, Stopped, shortened
 from cclk.registry import IMPORT_PATH
 
 
@@ -100,6 +100,8 @@ def main(arguments: list[str] | None = None, program: Program = CCLK) -> int:
     except ExceptionGroup as group:
         for text in (group.message, *map(_message, group.exceptions)):
             _error(text)
+    except CclkError as error:
+        _error(_message(error), cut=False)  # shortened already, except names to trust
     except (ValueError, OSError, ModuleNotFoundError) as error:
         _error(_message(error))
     except MemoryError as error:

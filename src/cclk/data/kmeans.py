@@ -32,7 +32,9 @@ def kmeans(condition: Tensor, k: int, seed: int = 0) -> Tensor:
             "condition has values that are NaN or infinite: drop or impute them before clustering"
         )
     if not 1 <= k <= len(values):
-        raise DataError(f"k is {k}: it must be from 1 to the {len(values)} rows of the condition")
+        raise DataError(
+            f"clusters is {k}: it must be from 1 to the {len(values)} rows of the condition"
+        )
     # One thread: several add up sums in another order, so ties could depend on the machine.
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -41,7 +43,7 @@ def kmeans(condition: Tensor, k: int, seed: int = 0) -> Tensor:
     distinct = len(np.unique(labels))
     if distinct < k:
         raise DataError(
-            f"k is {k}, but the condition has only {distinct} distinct values: choose a k of at"
+            f"clusters is {k}, but the condition has only {distinct} distinct values: choose at"
             f" most {distinct}"
         )
     return torch.from_numpy(labels)

@@ -54,6 +54,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _PARTS = ("train", "validation", "test")
 _CANDIDATES = 100
 """Columns without a use that are searched for ids; a table may have thousands."""
+_ROWS_OF_ONE = 20
+"""Mean number of rows from which a value is not suspected to be an id."""
 
 
 def load(
@@ -233,6 +235,11 @@ class _ConditionColumn:
         """Return the column, with a category for missing cells if any were imputed."""
         column = self.column
         if column.kind == "categorical" and (filled == len(column.categories)).any():
+            if column.period:
+                raise DataError(
+                    f"condition {self.name} is requested as circular, but has missing values, which"
+                    ' become a category: drop these rows with missing="drop", or omit :circular'
+                )
             return replace(column, categories=(*column.categories, "missing"))
         return column
 
@@ -547,7 +554,9 @@ def _warn_of_ids(
 
 
 def _determines(codes: Rows, count: int, columns: Sequence[_ConditionColumn], rows: Rows) -> bool:
-    """Return whether a condition of many values is the same in all rows of each value."""
+    """Return whether a condition of many values is the same in the few rows of each value, and the
+    values are not only other names of its categories.
+    """
     for column in columns:
         values = np.nan_to_num(column.values[rows])
         _, of_row = np.unique(values, axis=0, return_inverse=True)
@@ -555,7 +564,11 @@ def _determines(codes: Rows, count: int, columns: Sequence[_ConditionColumn], ro
         first = np.zeros(count, np.int64)
         first[codes] = of_row
         distinct = len(np.unique(of_row))
-        if count >= 10 and 2 * distinct >= count and bool((first[codes] == of_row).all()):
+        recoded = column.column.kind == "categorical" and distinct == count
+        few = len(codes) <= _ROWS_OF_ONE * count
+        if (few and not recoded and 2 * distinct >= count >= 10) and bool(
+            (first[codes] == of_row).all()
+        ):
             return True
     return False
 

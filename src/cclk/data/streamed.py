@@ -42,6 +42,8 @@ from cclk.errors import DataError
 _FORM = 1
 """Increased when decoding changes, so that caches with the old values are not read."""
 _CHUNK = 16
+_MOST = 1024
+"""Pixels per side, for batches of such images to fit in memory; also of threads."""
 _NAMED = 3
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -142,9 +144,9 @@ class _Source:
         keep: bool,
     ) -> None:
         need_pillow()
-        for name, value in (("size", size), ("threads", 1 if threads is None else threads)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DataError(f"{name} is {value!r}: it must be an integer of at least 1")
+        for name, value in (("image size", size), ("threads", 1 if threads is None else threads)):
+            if type(value) is not int or not 1 <= value <= _MOST:
+                raise DataError(f"{name} is {value!r}: it must be an integer from 1 to {_MOST}")
         if mode not in ("RGB", "L"):
             raise DataError(f"mode is {mode!r}: choose RGB or L")
         self.paths, self.size, self.mode = paths, size, mode

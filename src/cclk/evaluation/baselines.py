@@ -27,14 +27,15 @@ Features = Callable[[Split], Tensor]
 
 _PIXELS = 32  # larger images are averaged to this size before probes read them
 _BATCH = 1000
-_SAMPLE = 2000
-"""Training samples that a prediction before training uses."""
+_SAMPLE = 1000
+"""Samples of each split that a prediction before training uses."""
 _FEW = 50
 """Samples of a split below which nothing is forecast."""
 _RESAMPLES = 200
 """Of the test split, for the intervals of that prediction."""
+_ROWS = 2000
 _NUMBERS = 20_000_000
-"""Numbers of a training split that the label is predicted from."""
+"""Rows, or numbers if these are more rows, of a training split that the label is predicted from."""
 
 
 def baselines_of(
@@ -50,12 +51,16 @@ def baselines_of(
     scores = {}
     for name, features in _representations(settings, dataset).items():
         parts = _samples(features, settings, dataset, LARGEST_TRAINING_SET)
-        leakage = _leakage(parts, settings, dataset, bootstrap) if dataset.columns else Leakage()
+        leakage = Leakage()
+        if dataset.columns:
+            leakage = measure_leakage(
+                *parts, columns=dataset.columns, seed=settings.seed, bootstrap=bootstrap
+            )
         accuracy = Accuracy()
         if len(dataset.classes) > 1:
             train, validation, test = parts
             # Inputs may be wide, for which logistic regression takes minutes.
-            rows = max(_SAMPLE, _NUMBERS // train.features.shape[1])
+            rows = max(_ROWS, _NUMBERS // train.features.shape[1])
             order = np.random.default_rng((settings.seed, 4)).permutation(len(train))[:rows]
             labeled = evaluate(
                 train.subset(np.sort(order)), validation, test, (), settings.seed, bootstrap
@@ -97,7 +102,13 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
         indicators = torch.eye(len(dataset.classes))
         representations["label"] = lambda split: indicators[split.y]
     measured = {
-        name: _leakage(_samples(each, settings, dataset, _SAMPLE), settings, dataset, _RESAMPLES)
+        name: measure_leakage(
+            *_samples(each, settings, dataset, _SAMPLE),
+            columns=dataset.columns,
+            seed=settings.seed,
+            bootstrap=_RESAMPLES,
+            quick=True,
+        )
         for name, each in representations.items()
     }
     for name in measured["inputs"]:
@@ -138,12 +149,6 @@ def _samples(
     )
     fitted, tuned, test = (Samples(features(part), part.y, part.condition) for part in parts)
     return prepare(fitted, tuned, test, settings.seed)
-
-
-def _leakage(
-    parts: tuple[Samples, Samples, Samples], settings: Settings, dataset: Dataset, bootstrap: int
-) -> Leakage:
-    return measure_leakage(*parts, columns=dataset.columns, seed=settings.seed, bootstrap=bootstrap)
 
 
 def _at_most(rows: int, split: Split, seed: int) -> Split:

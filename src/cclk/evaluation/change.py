@@ -16,6 +16,8 @@ from cclk.evaluation.estimate import Estimate, Unit
 
 SMALLEST: dict[Unit, float] = {"r2": 0.05, "accuracy": 0.01}
 """The smallest difference that matters: 0.05 of R², one percentage point of accuracy."""
+_WIDE = 0.1
+"""A change of accuracy that few rows cannot exclude."""
 Verdict = Literal["higher", "lower", "same", "unclear"]
 
 
@@ -76,7 +78,8 @@ class Change:
             case "same":
                 return "nothing lost"
             case "unclear":
-                return "no clear loss or gain"
+                wide = max(map(abs, self.interval)) >= _WIDE
+                return "too few rows to tell" if wide else "no clear loss or gain"
 
     def __str__(self) -> str:
         values = f"{self.old} → {self.new}"

@@ -110,5 +110,8 @@ def bootstrap(
         columns = slice(stop, stop := stop + statistic.contributions.shape[1])
         low, high = np.nanquantile(statistic.finish(resampled[:, columns]), [0.025, 0.975])
         value = statistic.finish(full[:, columns])[0]
+        if statistic.unit == "accuracy":  # equal answers do not vary: exact binomial bounds
+            low = 0.025 ** (1 / n) if value == 1 else low
+            high = 1 - 0.025 ** (1 / n) if value == 0 else high
         estimates[key] = Estimate(float(value), float(low), float(high), statistic.unit)
     return estimates

@@ -259,6 +259,7 @@ def measure_leakage(
     columns: Sequence[Column],
     seed: int,
     bootstrap: int = 1000,
+    quick: bool = False,
 ) -> Leakage:
     """Measure the leakage from features that have been split and checked.
 
@@ -269,6 +270,7 @@ def measure_leakage(
         columns: the columns of the condition.
         seed: seed of the probes and the bootstrap.
         bootstrap: number of resamples of the test split.
+        quick: whether to leave out the probes that take most of the time.
     """
     parts = (train, validation, test)
     x = Splits(*(part.features for part in parts))
@@ -279,6 +281,7 @@ def measure_leakage(
             column,
             seed,
             bootstrap,
+            quick,
         )
         for column, position in placed(columns)
     }
@@ -344,19 +347,21 @@ def _cell(column: ColumnLeakage, probe: str) -> str:
     return f"{mark} {estimate} [{estimate.interval(', ')}]"
 
 
-def _measure(x: Splits, values: Splits, column: Column, seed: int, bootstrap: int) -> ColumnLeakage:
+def _measure(
+    x: Splits, values: Splits, column: Column, seed: int, bootstrap: int, quick: bool
+) -> ColumnLeakage:
     """Measure the leakage of a column; of numbers on a circle, the worse of two readings."""
     if any(bool((each == each[:1]).all()) for each in (values.train, values.test)):
         return ColumnLeakage()
     categorical = column.kind == "categorical"
-    measured = _measure_values(x, values, categorical, seed, bootstrap)
+    measured = _measure_values(x, values, categorical, seed, bootstrap, quick)
     positions = _positions(values, column)
     if positions is None or not measured.by_probe:
         return measured
     period = column.period or period_of(column.name, positions.train[:, 0])
     if not period:
         return measured
-    angles = _measure_angles(x, positions, period, seed, bootstrap)
+    angles = _measure_angles(x, positions, period, seed, bootstrap, quick)
     readings = {
         "categories" if categorical else "number": measured.by_probe,
         f"cosine and sine, period {period:.4g}": angles,
@@ -379,14 +384,14 @@ def _positions(values: Splits, column: Column) -> Splits | None:
 
 
 def _measure_angles(
-    x: Splits, positions: Splits, period: float, seed: int, bootstrap: int
+    x: Splits, positions: Splits, period: float, seed: int, bootstrap: int, quick: bool
 ) -> dict[str, Estimate]:
     """Return the R² of each probe for the best predicted cosine of the angle."""
     # Measured from the first sample, so that no probe depends on the origin.
     turns = Splits(*((each - positions.train[:1]) * (2 * np.pi / period) for each in positions))
     circle = Splits(*(np.concatenate([np.cos(each), np.sin(each)], axis=1) for each in turns))
     target = Splits(*((each - circle.train.mean(axis=0)) * np.sqrt(2) for each in circle))
-    predictions = predict_by_panel(x, target, seed)
+    predictions = predict_by_panel(x, target, seed, quick)
     statistics = {
         probe: explained_direction(each, target.test) for probe, each in predictions.items()
     }
@@ -394,7 +399,7 @@ def _measure_angles(
 
 
 def _measure_values(
-    x: Splits, values: Splits, categorical: bool, seed: int, bootstrap: int
+    x: Splits, values: Splits, categorical: bool, seed: int, bootstrap: int, quick: bool
 ) -> ColumnLeakage:
     if categorical:
         codes = np.unique(values.train)
@@ -408,7 +413,7 @@ def _measure_values(
     mean = target.train.mean(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     centered = Splits(*((each - mean) / scale for each in target))
-    predictions = predict_by_panel(x, centered, seed)
+    predictions = predict_by_panel(x, centered, seed, quick)
     weight = np.ones_like(mean)
     statistics: dict[tuple[str, str], Statistic] = {
         ("by_probe", probe): explained_variance(each, centered.test, weight)

@@ -88,13 +88,16 @@ class Prediction:
     test: Array
 
 
-def predict_by_panel(features: Splits, target: Splits, seed: int) -> dict[str, Array]:
+def predict_by_panel(
+    features: Splits, target: Splits, seed: int, quick: bool = False
+) -> dict[str, Array]:
     """Fit and tune every probe, and return its predictions for the test split.
 
     Args:
         features: (n, d) for each split.
         target: (n, k) for each split, with mean 0 in the training split.
         seed: seed of landmarks, trees, networks and the sample of a large training split.
+        quick: whether to leave out boosting and the network on components.
     """
     with one_thread():
         x = _narrow(features.scaled(), seed)
@@ -114,9 +117,12 @@ def predict_by_panel(features: Splits, target: Splits, seed: int) -> dict[str, A
             "bins": _bins(everything.beside(principal), target),
             "neighbors": _closest(target, [_neighbors(each, target) for each in (x, whitened)]),
             "directions": _kernel_ridge(directions, target, seed),
-            "boosting": _boosting(everything, target, seed),
-            "components": _network(whitened.beside(larger), target, 1e-2, seed),
         }
+        if not quick:
+            predictions |= {
+                "boosting": _boosting(everything, target, seed),
+                "components": _network(whitened.beside(larger), target, 1e-2, seed),
+            }
         if len(x.train) >= _FEW:
             predictions["network"] = _network(x, target, 3e-3, seed)
     shrunk = {name: _shrunk(each, target.validation) for name, each in predictions.items()}

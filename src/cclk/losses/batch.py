@@ -250,7 +250,7 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
             row = int(bad.any(dim=1).nonzero()[0])
             raise DataError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row"
-                f" {row}: the network has diverged, or its input is not finite"
+                f" {row}: lower the learning rate if the network has diverged, or check its input"
             )
         largest = rows.abs().amax(dim=1, keepdim=True)
         ordinary = (norms >= SHORTEST) & norms.isfinite() | (largest == 0)
@@ -264,7 +264,8 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
 class _Unit(torch.autograd.Function):
     """x / |x| from rows = x / scale and their norms; a row of zeros stays, with gradient 0.
 
-    The gradient is finite: where it exceeds the largest number of the dtype of x, it is that one.
+    The gradient is finite: where it exceeds half the largest number of the dtype of x, or of
+    float32, it is that half: the gradients of both views add up if they are x and x, or x.double().
     """
 
     @staticmethod
@@ -284,6 +285,6 @@ class _Unit(torch.autograd.Function):
         if scale is not None:
             gradient.div_(scale)
         if scale is not None or ctx.dtype == torch.float16:
-            largest = torch.finfo(ctx.dtype).max
+            largest = min(torch.finfo(ctx.dtype).max, torch.finfo(torch.float32).max) / 2
             gradient.clamp_(-largest, largest)
         return gradient.to(ctx.dtype), None, None, None

@@ -334,6 +334,6 @@ def _check_features(features: Tensor, name: str) -> None:
     if bad.any():
         raise DataError(
             f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row"
-            f" {int(bad.any(dim=1).nonzero()[0])}: the network has diverged, or its input is not"
-            " finite"
+            f" {int(bad.any(dim=1).nonzero()[0])}: lower the learning rate if the network has"
+            " diverged, or check its input"
         )

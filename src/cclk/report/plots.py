@@ -40,7 +40,7 @@ _CURVES = {
     "effective_neighbors": "effective neighbors of the median anchor",
     "floored": "share of floored estimates",
     "lr": "learning rate",
-    "images_per_second": "images per second",
+    "samples_per_second": "samples per second",
 }
 _NOT_CURVES = {"step", "epoch", "time", "seconds"}
 _MOST_CURVES = 8

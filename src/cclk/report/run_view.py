@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -34,11 +36,11 @@ def view_run(run: RunFolder) -> RunView:
     label, condition = label_and_condition(run)
     return RunView(
         name=run.name,
-        settings=run.settings,
+        settings=run.settings.without_paths(),
         metrics=run.metrics(),
         evaluation=read_evaluation(run.folder, condition),
         version=run.metadata.version or "",
-        command=run.metadata.command or "",
+        command=_published(run.metadata.command or ""),
         data_fingerprint=run.metadata.data_fingerprint or "",
         embedding=embed2d(
             run.embed_split(dataset.test)[0],
@@ -54,6 +56,15 @@ def view_run(run: RunFolder) -> RunView:
         label=label,
         condition=condition,
     )
+
+
+def _published(command: str) -> str:
+    """Return a command with the last part of absolute paths only."""
+    try:
+        parts = shlex.split(command)
+    except ValueError:
+        return ""
+    return shlex.join(re.sub(r"(^|=)~?/(.*/)?(?=.)", r"\1", part) for part in parts)
 
 
 def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> KernelFigure | None:

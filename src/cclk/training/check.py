@@ -62,6 +62,13 @@ def check(settings: Settings) -> Iterator[Finding]:
         for warning in caught
         if issubclass(warning.category, CclkWarning)
     )
+    try:
+        yield from _findings(settings, dataset)
+    except DataError as error:  # such as a damaged image that `_images` did not sample
+        yield Finding("problem", str(error))
+
+
+def _findings(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
     unreadable = False
     for finding in _images(dataset):
         unreadable = unreadable or finding.level == "problem"

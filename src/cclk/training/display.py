@@ -55,7 +55,7 @@ class Display:
             self._print(f"{title}: resuming from step {start}")
 
     def show(self, line: Mapping[str, float]) -> None:
-        metrics = f"loss {line['loss']:.3f}  {line['images_per_second']:,.0f} images/s"
+        metrics = f"loss {line['loss']:.3f}  {line['samples_per_second']:,.0f} samples/s"
         if "effective_neighbors" in line:
             metrics += f"  neighbors {line['effective_neighbors']:.1f}"
         if "penalty" in line:

@@ -138,6 +138,8 @@ def _to_torch(encoder: TrainedEncoder, path: Path) -> None:
     rows = torch.export.Dim("n", min=1)
     with warnings.catch_warnings(), without_new_variables():  # its imports add some
         program = torch.export.export(encoder, (encoder.example(),), dynamic_shapes=({0: rows},))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # paths of this machine
     content = io.BytesIO()
     torch.export.save(program, content)
     content.seek(0)

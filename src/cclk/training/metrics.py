@@ -51,6 +51,7 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
 def _parse_line(line: bytes) -> dict[str, float]:
     """Return the metrics of one line: numbers by name, among them the step."""
     text = line.decode().replace("effective_partners", "effective_neighbors")
+    text = text.replace("images_per_second", "samples_per_second")
     tree = parse_json(text)
     if not isinstance(tree, dict) or not all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in tree.values()

@@ -48,6 +48,10 @@ RENAMED = {
 """Old names of settings, still accepted in run folders, files and options."""
 
 
+LARGEST = 1e18
+"""The largest number of a setting: with larger ones training overflows."""
+
+
 class Section(BaseModel):
     """A group of settings. Unknown names are errors; values do not change."""
 
@@ -56,6 +60,8 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_registered(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, int | float) and abs(value) > LARGEST:
+            raise ValueError(f"input should be at most {LARGEST:g}, not {value:g}")
         registry = _registry(cls.model_fields[str(info.field_name)])
         return value if registry is None else registry.check(value)
 
@@ -108,10 +114,11 @@ class ModelSettings(Section):
     feature_width: int | None = Field(
         None,
         ge=1,
+        le=16384,
         description="number of features, by a linear layer; default: that of the encoder",
     )
     head: Annotated[str, HEADS] = Field("linear-bn", description="projection head")
-    projection: int = Field(128, ge=1, description="dimensions of the projection")
+    projection: int = Field(128, ge=1, le=16384, description="dimensions of the projection")
 
 
 class LossSettings(Section):
@@ -298,6 +305,7 @@ class TrainSettings(Section):
     threads: int | None = Field(
         None,
         ge=1,
+        le=1024,
         description=(
             "threads to compute with; default: all cores, or fewer if these are faster in a short"
             " measurement"
@@ -305,7 +313,7 @@ class TrainSettings(Section):
     )
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
-    devices: int = Field(1, ge=1, description="processes on this machine")
+    devices: int = Field(1, ge=1, le=64, description="processes on this machine")
     nodes: int = Field(
         1,
         ge=1,

@@ -211,7 +211,7 @@ class _Loop:
                 if log:
                     speed = round(clock.speed(done) * every.batch_size, 1)
                     if self.first:
-                        line = trainer.metrics(done, value) | {"images_per_second": speed}
+                        line = trainer.metrics(done, value) | {"samples_per_second": speed}
                         if measured:
                             line |= self._measure(line)
                         metrics.add(line)
@@ -235,7 +235,8 @@ class _Loop:
         if bad or not math.isfinite(loss):
             what = f"{bad[0]} is not finite" if bad else f"the loss is {loss}"
             raise RunError(
-                f"training diverged by step {step}: {what}; lower lr or raise the temperature. The"
+                f"training diverged by step {step}: {what}; lower lr (now"
+                f" {self.trainer.settings.optim.lr:g}) or raise the temperature. The"
                 f" last checkpoint of {self.folder} is from before"
             )
 

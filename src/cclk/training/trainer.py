@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from cclk import _distributed as distributed
@@ -72,8 +73,8 @@ class Trainer:
         self.augmentation = augment.for_samples(
             views.augmentation, dataset.train.x.shape[1:], views.augmentation_options
         )
-        self._check_chunk()
         self.network = network_for(settings, dataset)
+        self._check_chunk()
         size, world = settings.train.batch_size, self.fabric.world_size
         bounds = [size * rank // world for rank in range(world + 1)]
         self._counts = [stop - start for start, stop in pairwise(bounds)]
@@ -139,7 +140,13 @@ class Trainer:
             raise SettingsError(
                 f"train.chunk is {train.chunk}, which does not work with {what}: set it to 0"
             )
-        if train.chunk and 1 in (train.chunk, train.batch_size % train.chunk):
+        # Projections are of two views; features of a sample that is alone are of one.
+        if (
+            train.chunk
+            and 1 in (train.chunk, train.batch_size % train.chunk)
+            and Removal.wanted(self.settings)
+            and any(isinstance(each, _BatchNorm) for each in self.network.encoder.modules())
+        ):
             raise SettingsError(
                 f"train.chunk is {train.chunk}, which leaves one sample of a batch of"
                 f" {train.batch_size} alone: batch norm needs at least 2"

@@ -233,4 +233,4 @@ def _others() -> list[PaperClaim]:
 
 
 CLAIMS: tuple[PaperClaim, ...] = (*_weaksup(), *_fair(), *_hard(), *_others())
-"""Every order, ablation and figure that results can confirm or refute."""
+"""Orders, ablations and figures that results can confirm or refute."""
