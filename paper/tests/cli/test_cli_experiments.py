@@ -203,8 +203,8 @@ def test_results_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (
             tmp_path / "no",
             (
-                f"cclk: there is no folder {tmp_path / 'no'}: run an experiment first, such as cclk-paper"
-                " reproduce fair --size smoke\n"
+                f"cclk: there is no folder {tmp_path / 'no'}: run an experiment first, such as"
+                " cclk-paper reproduce fair --size smoke\n"
             ),
         ),
     ):
