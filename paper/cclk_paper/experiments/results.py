@@ -177,7 +177,8 @@ def read(path: Path) -> ExperimentResult:
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        field, message = ".".join(map(str, first["loc"]))[:60], first["msg"]
+        field = " ".join(".".join(map(str, first["loc"])).split())[:60]
+        message = first["msg"]
         message = message[0].lower() + message[1:60]
         return f"{field}: {message}" if field else message
     return getattr(error, "strerror", None) or str(error)[:200]
