@@ -16,7 +16,6 @@ import cclk
 from cclk.condition import Condition
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkWarning, SettingsError
-from cclk.functional import fair_cclk
 from cclk.training import train as training
 from cclk.training.checkpoints import RunIdentity, save_checkpoint
 from cclk.training.run_folder import load_dataset
@@ -93,16 +92,12 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
             torch.testing.assert_close(key_of_two, two.detach())
             torch.testing.assert_close(key_of_one, one.detach())
         assert torch.equal(condition.values, trainer.method.condition.rows(rows).values)
-        options = {
-            "kernel": trainer.method.kernel,
-            "temperature": 0.1,
-            "views": "all",
-            "support": support,
-        }
+        assert trainer.method.kernel is not None
+        fair = cclk.FairCCLK(trainer.method.kernel, views="all")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CclkWarning)
             ways = [
-                fair_cclk(x.detach(), y, condition, **options)
+                fair(x.detach(), y, condition, support)
                 for x, y in ((one, key_of_two), (two, key_of_one))
             ]
         torch.testing.assert_close(loss, (ways[0] + ways[1]) / 2)

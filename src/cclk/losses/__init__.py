@@ -1,4 +1,4 @@
-"""The losses of the paper, as modules; `cclk.functional` has the same as functions.
+"""The losses of the paper, as modules.
 
 `ConditionalLoss` is the base class for new conditional losses.
 """
