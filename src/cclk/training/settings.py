@@ -250,14 +250,6 @@ class TrainSettings(Section):
     """The length of the run, its batches, and how it is computed."""
 
     batch_size: int = Field(256, ge=2, description="samples per step, over all processes")
-    chunk: int = Field(
-        0,
-        ge=0,
-        description=(
-            "samples per forward and backward pass, for batches that do not fit in memory: the"
-            " loss is still that of the full batch; 0: all"
-        ),
-    )
     epochs: float | None = Field(
         None, gt=0, description="passes over the training split, instead of steps"
     )
