@@ -22,7 +22,7 @@ from cclk.operator.diagnose import examine
 from cclk.training import _process, methods
 from cclk.training.batch_norm import synchronize
 from cclk.training.launch import launch
-from cclk.training.loading import Loader
+from cclk.training.loading import Loader, Rows
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
@@ -91,15 +91,15 @@ class Trainer:
         rank = self.fabric.global_rank
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
-        self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
+        self.loader = Loader(dataset.train.x, self._draw, self.total)
 
-    def _loaded_rows(self, step: int) -> Tensor:
-        rows = self.method.sampler.batch(step)
+    def _draw(self, step: int) -> Rows:
+        batch = self.method.sampler.batch(step)
         if self.removal is None:
-            return rows[self._own]
-        further, rank = self.removal.further_rows(step, rows), self.fabric.global_rank
-        bounds = self._bounds(len(further))
-        return torch.cat([rows[self._own], further[bounds[rank] : bounds[rank + 1]]])
+            return Rows(batch, batch[:0], batch[self._own])
+        further, rank = self.removal.further_rows(step, batch), self.fabric.global_rank
+        start, stop = self._bounds(len(further))[rank : rank + 2]
+        return Rows(batch, further, torch.cat([batch[self._own], further[start:stop]]))
 
     def _bounds(self, size: int) -> list[int]:
         """Where the shares of the processes of so many rows begin and end."""
@@ -112,25 +112,27 @@ class Trainer:
         Returns:
             The loss of the own samples, detached: its mean over processes is that of the batch.
         """
-        self._rows = rows = self.method.sampler.batch(step)
-        loaded = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
+        rows, samples = self.loader.load(step)
+        batch = self._batch = rows.batch
+        loaded = self.network.encoder.inputs.scale(samples.to(self.fabric.device))
         x = loaded[: self._counts[self.fabric.global_rank]]
-        views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
+        views = torch.cat([self._view(x, step, view, len(batch)) for view in (0, 1)])
         more = None
         if self.removal is None:
             projections = self._wrapped(views)
         else:
             projections, features, scores = self._wrapped(views, x)
+            further = self._further(loaded[len(x) :], rows.further)
             more = self.removal.loss(
-                step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
+                step, features, scores, batch, self._own, self._counts, further
             )
         condition = None
         if self.method.condition is not None:
-            condition = self.method.condition.rows(rows[self._own]).to(self.fabric.device)
+            condition = self.method.condition.rows(batch[self._own]).to(self.fabric.device)
         if self.momentum is None:
             loss = self.method.loss(*projections.chunk(2), condition)
         else:
-            loss = self.momentum.loss(projections, views, condition, rows, self._counts)
+            loss = self.momentum.loss(projections, views, condition, batch, self._counts)
         if self.removal is not None and more is not None:
             loss = self.removal.contrast * loss + more
         for group in self.optimizer.param_groups:
@@ -142,17 +144,14 @@ class Trainer:
             self.momentum.follow(self.network)
         return loss.detach()  # type: ignore[no-any-return]
 
-    def _further(self, loaded: Tensor, step: int) -> tuple[Tensor, Tensor] | None:
+    def _further(self, own: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
         """Features of the further rows of the leakage penalty, and their numbers."""
-        assert self.removal is not None
-        rows = self.removal.further_rows(step, self._rows)
         if not len(rows):
             return None
-        bounds = self._bounds(len(rows))
         with torch.no_grad(), self.fabric.autocast():
-            own = loaded[self._counts[self.fabric.global_rank] :]
             features = self.network.encoder.encode(own)
-        if len(bounds) > 2:
+        if self.fabric.world_size > 1:
+            bounds = self._bounds(len(rows))
             features = distributed.gather(features, [b - a for a, b in pairwise(bounds)])
         return features, rows
 
@@ -193,13 +192,13 @@ class Trainer:
         if self.removal is not None and self.removal.last is not None:
             line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
-            rows = self._rows
+            rows = self._batch
             if self.momentum is not None:
                 rows = torch.cat([rows, self.momentum.used])
             neighbors, _ = examine(
                 methods.conditioning(self.method, self.settings),
                 self.method.condition.rows(rows),
-                anchors=len(self._rows),
+                anchors=len(self._batch),
             )
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
