@@ -71,13 +71,11 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "encoder.safetensors")
 
 
-def test_speed_is_in_samples_also_of_older_runs(
+def test_speed_is_in_samples(
     vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = training.train(small(vectors), tmp_path / "run")
     assert " samples/s" in capsys.readouterr().err
-    path = run.folder / "metrics.jsonl"
-    path.write_text(path.read_text().replace("samples_per_second", "images_per_second"))
     assert run.metrics()[0]["samples_per_second"] > 0
 
 
@@ -102,7 +100,6 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
     assert features.isfinite().all()
     assert (run.kernel_state != {}) == (method in ("weaksup-cclk", "fair-cclk"))
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["command"] == "test"
-    assert any((tmp_path / "run" / "tensorboard").iterdir())
     for suffix in (".safetensors", ".sha256"):
         assert len(list((tmp_path / "run" / "checkpoints").glob(f"*{suffix}"))) == KEPT
 

@@ -31,9 +31,7 @@ class Loader:
         total: The number of steps; nothing beyond is read ahead.
     """
 
-    def __init__(
-        self, x: Tensor | StreamedImages, draw: Callable[[int], Rows], total: int
-    ) -> None:
+    def __init__(self, x: Tensor | StreamedImages, draw: Callable[[int], Rows], total: int) -> None:
         self.x, self.draw, self.total = x, draw, total
         self._pool = None if isinstance(x, Tensor) else ThreadPoolExecutor(1, "cclk-loader")
         self._ahead: dict[int, tuple[Rows, Future[Tensor]]] = {}

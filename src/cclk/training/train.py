@@ -30,7 +30,7 @@ from cclk.training.checkpoints import (
 )
 from cclk.training.display import Display
 from cclk.training.launch import Agreement, joined, launch
-from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
+from cclk.training.metrics import METRICS, Clock, MetricsWriter
 from cclk.training.removal import describe_removal
 from cclk.training.run_folder import (
     ENCODER,
@@ -115,7 +115,7 @@ def _train(
                 loop.run()
         except BaseException:
             if first and (loop is None or not loop.begun):
-                before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS, LOCK))
+                before.restore((SETTINGS, METRICS, CHECKPOINTS, LOCK))
             raise
 
 
