@@ -16,9 +16,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,7 @@ import torch
 
 import cclk
 from cclk import datasets
-from cclk._files import make_parent, replace_file, scratch_file, writing
+from cclk._files import make_parent, replace_file, writing
 from cclk.backbones.extractor import Extractor
 from cclk.data import Dataset, Split
 from cclk.data.streamed import StreamedImages
@@ -98,7 +100,7 @@ def extract(
         **extractor.metadata,
         "version": cclk.__version__,
     }
-    with scratch_file(out) as raw:
+    with _scratch_file(out) as raw:
 
         def keep(content: bytes) -> None:
             with writing(out):
@@ -121,6 +123,18 @@ def extract(
         text = np.array(json.dumps(metadata))
         replace_file(out, lambda file: np.savez(file, features=features, ids=ids, metadata=text))
     return out
+
+
+@contextmanager
+def _scratch_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file without a name in the folder of a file that is written from it."""
+    with writing(path):
+        file = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # of a write that has failed before
+            file.close()
 
 
 def _fill(

@@ -100,8 +100,7 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
     assert features.isfinite().all()
     assert (run.kernel_state != {}) == (method in ("weaksup-cclk", "fair-cclk"))
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["command"] == "test"
-    for suffix in (".safetensors", ".sha256"):
-        assert len(list((tmp_path / "run" / "checkpoints").glob(f"*{suffix}"))) == KEPT
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == KEPT
 
 
 @pytest.mark.parametrize("method", tuple(METHODS))

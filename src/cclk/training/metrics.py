@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from cclk._files import open_log, replace_text, writing
+from cclk._files import replace_text, writing
 from cclk._reading import file_size, parse_json, reason
 from cclk.errors import CclkError, RunError, warn
 
@@ -78,7 +78,8 @@ class MetricsWriter:
         if self.enabled:
             kept = [line for line in read_metrics(self.folder) if line["step"] <= self.start]
             replace_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-            self._file = open_log(self.path)
+            with writing(self.path):
+                self._file = self.path.open("ab")
         return self
 
     def __exit__(self, *_: object) -> None:
