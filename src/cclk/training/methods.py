@@ -147,8 +147,7 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     # Samples are similar if they are in all columns.
     kernel = functools.reduce(operator.mul, kernels) if kernels else None
     if kernel is not None and condition is not None:
-        among = len(condition) if train.queue == "all" else train.batch_size + train.queue
-        kernel.fit(condition, batch_size=among)
+        kernel.fit(condition, batch_size=train.batch_size + train.queue)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
@@ -306,7 +305,7 @@ def _sampler(
             f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at"
             f" most {rows}"
         )
-    if size + train.queue_rows > rows:
+    if size + train.queue > rows:
         raise SettingsError(
             f"train.queue is {train.queue}, but {dataset.name} has {rows} training rows: beside a"
             f" batch of {size}, choose at most {rows - size}"

@@ -103,11 +103,11 @@ def _network(settings: Settings, dataset: Dataset) -> Mapping[str, object]:
 
 def _batch_size(settings: Settings, dataset: Dataset) -> int:
     """The default size, lowered to the largest power of two that fits."""
-    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue_rows
+    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue
     if "batch_size" in settings.train.model_fields_set or size <= rows or rows < 2:
         return size  # `methods.build` rejects a size that is too large
     lower = 1 << (rows.bit_length() - 1)
-    queued = settings.train.queue_rows
+    queued = settings.train.queue
     queue = f" and a queue of {queued}" if queued else ""
     warn(
         f"batch_size is {lower} instead of {size}: {dataset.name} has {len(dataset.train)} training"

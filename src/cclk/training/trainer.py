@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import CONSTANT, Dataset
-from cclk.errors import DataError, SettingsError
+from cclk.errors import DataError
 from cclk.losses.base import ContrastiveLoss
-from cclk.losses.chunks import Chunks
 from cclk.operator.diagnose import examine
 from cclk.training import _process, methods
 from cclk.training.batch_norm import alone, synchronize
@@ -73,7 +71,6 @@ class Trainer:
             views.augmentation, dataset.train.x.shape[1:], views.augmentation_options
         )
         self.network = network_for(settings, dataset)
-        self._check_chunk()
         size, world = settings.train.batch_size, self.fabric.world_size
         bounds = [size * rank // world for rank in range(world + 1)]
         self._counts = [stop - start for start, stop in pairwise(bounds)]
@@ -132,25 +129,6 @@ class Trainer:
         else:
             synchronize(self.network)
 
-    def _check_chunk(self) -> None:
-        train = self.settings.train
-        if train.chunk and (train.queue or self.fabric.world_size > 1):
-            what = "a queue" if train.queue else f"{self.fabric.world_size} processes"
-            raise SettingsError(
-                f"train.chunk is {train.chunk}, which does not work with {what}: set it to 0"
-            )
-        # Projections are of two views; features of a sample that is alone are of one.
-        if (
-            train.chunk
-            and 1 in (train.chunk, train.batch_size % train.chunk)
-            and Removal.wanted(self.settings)
-            and any(isinstance(each, _BatchNorm) for each in self.network.encoder.modules())
-        ):
-            raise SettingsError(
-                f"train.chunk is {train.chunk}, which leaves one sample of a batch of"
-                f" {train.batch_size} alone: batch norm needs at least 2"
-            )
-
     def _loaded_rows(self, step: int) -> Tensor:
         rows = self.method.sampler.batch(step)
         if self.removal is None:
@@ -168,8 +146,10 @@ class Trainer:
         x = loaded[: self._counts[self.fabric.global_rank]]
         views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
         more = None
-        projections, features, scores, chunks = self._forward(views, x)
-        if self.removal is not None and features is not None:
+        if self.removal is None:
+            projections = self._wrapped(views)
+        else:
+            projections, features, scores = self._wrapped(views, x)
             more = self.removal.loss(
                 step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
             )
@@ -189,33 +169,10 @@ class Trainer:
             group["lr"] = self.learning_rate(step)
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
-        if chunks is not None:
-            chunks.backward()
         self.optimizer.step()
         if self.momentum is not None:
             self.momentum.follow(self.network)
         return loss.detach()  # type: ignore[no-any-return]
-
-    def _forward(
-        self, views: Tensor, x: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Chunks | None]:
-        """Projections of both views; with removal, features and label scores of the samples; and
-        the chunks that they were computed in, if there are several.
-        """
-        size = self.settings.train.chunk
-        removes = self.removal is not None
-        if not size or len(x) <= size:
-            outputs = self._wrapped(views, x) if removes else (self._wrapped(views), None, None)
-            return (*outputs, None)
-        first, second, samples = (torch.split(each, size) for each in (*views.chunk(2), x))
-        both = [torch.cat(pair) for pair in zip(first, second, strict=True)]
-        inputs = list(zip(both, samples, strict=True)) if removes else [(each,) for each in both]
-        chunks = Chunks(self._wrapped, inputs)
-        projections, *others = zip(*chunks.outputs, strict=True)
-        halves = zip(*(each.chunk(2) for each in projections), strict=True)
-        joined = [None if each[0] is None else torch.cat(each) for each in others]
-        features, scores = joined or (None, None)
-        return torch.cat([*map(torch.cat, halves)]), features, scores, chunks
 
     def _further(self, loaded: Tensor, step: int) -> tuple[Tensor, Tensor] | None:
         """Features of the further rows of the leakage penalty, and their numbers."""
