@@ -32,8 +32,8 @@ from cclk.data.dataset import Dataset
 from cclk.data.randomness import generator
 from cclk.datasets.colored_background import paint
 from cclk.evaluation import Samples, evaluate
+from cclk.training.loop import train
 from cclk.training.settings import load
-from cclk.training.train import train
 
 HOLDOUT = 5000
 COMMON: dict[str, object] = {

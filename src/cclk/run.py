@@ -29,15 +29,15 @@ from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
 from cclk.report import write_report
 from cclk.report.run_view import view_run
 from cclk.training import check as checking
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.check import Finding
 from cclk.training.embeddings import write_embeddings
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.export import Erase, Format, export
 from cclk.training.own_table import Missing, OwnTable
 from cclk.training.run_folder import ENCODER, RunFolder
 from cclk.training.samples import read_samples
 from cclk.training.settings import Settings, load
-from cclk.training.trained import TrainedEncoder
 
 PathLike = str | os.PathLike[str]
 

@@ -248,11 +248,11 @@ def test_a_level_of_removal_sets_what_is_not_set() -> None:
     images = load(overrides={"remove": "medium"})
     assert images.removal.leakage_penalty > 0
     assert images.model.feature_width == 16
-    assert images.removal.release_noise == 0
+    assert images.removal.feature_noise == 0
     vectors = {"encoder": "mlp", "augmentation": "vectors"}
     table = load(overrides={**vectors, "remove": "strong", "leakage_penalty": 7})
     assert table.removal.leakage_penalty == 7
-    assert table.removal.release_noise > 0
+    assert table.removal.feature_noise > 0
     assert table.augment.augmentation_options == {"mask": 0.6}
     options: dict[str, object] = {"mask": 0.1, "noise": 0.3}
     own = load(overrides={**vectors, "remove": "medium", "augmentation_options": options})

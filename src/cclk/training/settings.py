@@ -206,7 +206,7 @@ class RemovalSettings(Section):
         ge=0,
         description="further training samples per step that the penalty learns from",
     )
-    release_noise: float = Field(
+    feature_noise: float = Field(
         0.0,
         ge=0,
         description=(
@@ -559,7 +559,7 @@ REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     ),
     "medium": (
         {"leakage_penalty": 5, "feature_width": 16},
-        {"leakage_penalty": 5, "feature_width": 4, "mask": 0.6, "release_noise": 0.2},
+        {"leakage_penalty": 5, "feature_width": 4, "mask": 0.6, "feature_noise": 0.2},
     ),
     "strong": (
         {"leakage_penalty": 10, "feature_width": 8},
@@ -568,7 +568,7 @@ REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             "feature_width": 4,
             "mask": 0.6,
             "penalty_rows": 512,
-            "release_noise": 0.35,
+            "feature_noise": 0.35,
         },
     ),
 }
