@@ -67,7 +67,7 @@ def features(
             f"{dataset} cannot have features as its condition: choose {', '.join(able)}, or an .npz"
             " file with images"
         )
-    retain_freed_memory()  # half of the time of mobilenetv2 went into returning pages and getting them back
+    retain_freed_memory()  # mobilenetv2 takes half of the time then
     samples = load_all_rows(
         dataset, data_dir=data_dir, options=_table("--dataset-options", dataset_options)
     )

@@ -23,9 +23,9 @@ class FeatureNoise(nn.Module):
 
     A deterministic encoder is nearly injective, so whatever it does not remove at every scale stays
     readable by a fine enough probe; noise limits the resolution. The same table always gets the
-    same noise, so repeated publications cannot average it out. Integer arithmetic makes the hash equal
-    on every device and in every export. It is not secret: who has the encoder and the sample
-    can compute the noise.
+    same noise, so repetition cannot average it out. Integer arithmetic makes the hash equal on
+    every device and in every export. It is not secret: who has the encoder and the sample can
+    compute the noise.
 
     Equal samples of a table, which are different people with the same answers, have different
     noise: with the same noise, all of them would be published as one point, and the mean of the
