@@ -39,8 +39,7 @@ from cclk.estimator import ConditionalEncoder
 from cclk.evaluation import Evaluation, card, read_evaluation
 from cclk.evaluation.table import evaluation_table
 from cclk.report import RunView, plots
-from cclk.report.headline import summarize
-from cclk.report.html_tables import comparison_table, probe_tables
+from cclk.report.page import render
 from cclk.training import loop as training
 from cclk.training import settings as training_settings
 from cclk.training.encoder import TrainedEncoder
@@ -386,8 +385,8 @@ def _evaluation(folder: Path) -> Case:
         if evaluation is None:
             return []
         runs = [RunView("a", evaluation=first), RunView("b", evaluation=evaluation)]
-        str(evaluation), summarize(runs), comparison_table(runs), plots.tradeoffs(runs)
-        evaluation_table({"b": evaluation}), probe_tables(runs), card(evaluation.leakages)
+        str(evaluation), render(runs), card(evaluation.leakages)
+        evaluation_table({"b": evaluation})
         return list(_numbers(evaluation))
 
     return reader(path, _bytes_or(seeds, edit, 0.3), use)

@@ -46,7 +46,6 @@ METHODS = (
 )  # fmt: skip
 MORE: dict[str, list[str]] = {
     "fair-cclk, queue of 512": ["--method", "fair-cclk", "--queue", "512", "--ema", "0.9"],
-    "fair-cclk, queue of all": ["--method", "fair-cclk", "--queue", "all", "--ema", "0.9"],
     "fair-cclk, leakage penalty": ["--method", "fair-cclk", "--leakage-penalty", "1"],
 }
 STEPS, SMALL_BATCH = 100, 64

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -160,55 +159,6 @@ def several_processes() -> str:
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
 
 
-def bank() -> str:
-    """The cost of a bank of the full dataset."""
-    result = read_result("benchmark-bank")
-    heads = ("condition width", "samples from the bank", "forward, loss, backward", "loss alone")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in result["steps"]:
-        lines.append(
-            f"| {row['width']} | {row['samples_from_bank']:,} | {row['step_ratio']:.2f} |"
-            f" {row['loss_ratio']:.1f} |"
-        )
-    text = (
-        f"Time with a full bank of {result['samples']:,} samples relative to the same without it:"
-        f" LeNet-5, batches of {result['batch_size']}, normal conditions, RBF."
-    )
-    return "\n".join([*lines, "", f"{text} {_source(result)}"])
-
-
-def tail() -> str:
-    """Leakage among rare values of a condition, with and without a bank."""
-    result = read_result("benchmark-tail")
-    heads = (
-        "Fair-CCLK, unless named",
-        "digit, %",
-        "leakage",
-        "leakage in the tail",
-        "of each seed",
-    )
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in result["rows"]:
-        runs = row["runs"].values()
-        accuracy, everywhere, rare = (
-            [run[name] for run in runs] for name in ("accuracy_all", "leakage_all", "leakage_tail")
-        )
-        each = ", ".join(f"{value:z.2f}" for value in rare)
-        lines.append(
-            f"| {row['row']} | {100 * statistics.mean(accuracy):.1f} |"
-            f" {statistics.mean(everywhere):z.2f} | {statistics.mean(rare):z.2f} | {each} |"
-        )
-    text = (
-        "MNIST digits on backgrounds between blue and orange; the position between the two is the"
-        " condition, and nine of ten samples lie in its first tenth. Leakage is the R² of the worst"
-        " probe on the test split, of all samples and of the tenth in the tail, where probes are"
-        " fitted, too. Nothing was selected. Rows with one seed were not run again. The last row"
-        " trains on uniform positions. The length scale aims at 3 effective neighbors of the median"
-        " sample; that of the wide kernel at 1,000, about 12 in the tail."
-    )
-    return "\n".join([*lines, "", f"{text} {_source(result)}"])
-
-
 def chunks() -> str:
     """The memory of a large batch in chunks, in a sentence."""
     result = read_result("benchmark-chunks")
@@ -228,7 +178,6 @@ def _source(result: dict[str, Any]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "bank": bank,
     "chunks": chunks,
     "cost-model": cost_model,
     "loss-pairs": loss_pairs,
@@ -236,5 +185,4 @@ TABLES: dict[str, Callable[[], str]] = {
     "manifest": manifest,
     "processes": several_processes,
     "step": step,
-    "tail": tail,
 }

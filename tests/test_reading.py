@@ -84,7 +84,7 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
         arrays.load(tmp_path / "t.npz")
     with pytest.raises(SettingsError, match="it is a folder"):
         load(tmp_path)
-    with pytest.raises(ResultError, match="it is a folder"):
+    with pytest.raises(ResultError, match="Is a directory"):
         results.read(tmp_path)
 
 

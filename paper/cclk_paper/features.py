@@ -17,10 +17,9 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +27,11 @@ import torch
 
 import cclk
 from cclk import datasets
-from cclk._files import make_parent, replace_file, writing
 from cclk.backbones.extractor import Extractor
 from cclk.data import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError, FeatureError
+from cclk_paper._files import replace_file, writing
 from cclk_paper.datasets.feature_files import row_ids
 
 _BLOCK = 4096
@@ -91,7 +90,8 @@ def extract(
         raise FeatureError(
             f"{dataset.name} contains vectors, but features are extracted from images"
         )
-    make_parent(out)
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
     splits = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
     ids = _ids(splits)
     metadata: dict[str, object] = {
@@ -100,12 +100,11 @@ def extract(
         **extractor.metadata,
         "version": cclk.__version__,
     }
-    with _scratch_file(out) as raw:
+    with tempfile.TemporaryFile(dir=out.parent, buffering=0) as raw:
 
         def keep(content: bytes) -> None:
             with writing(out):
                 raw.write(content)
-                raw.flush()
 
         def check(width: int) -> None:
             most = min(width, len(dataset.train) - 1)
@@ -123,18 +122,6 @@ def extract(
         text = np.array(json.dumps(metadata))
         replace_file(out, lambda file: np.savez(file, features=features, ids=ids, metadata=text))
     return out
-
-
-@contextmanager
-def _scratch_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file without a name in the folder of a file that is written from it."""
-    with writing(path):
-        file = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
-    try:
-        yield file
-    finally:
-        with suppress(OSError):  # of a write that has failed before
-            file.close()
 
 
 def _fill(

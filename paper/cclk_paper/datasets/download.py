@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import http.client
 import logging
-import os
 import queue
 import tarfile
 import tempfile
@@ -26,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cclk._files import sync_folder, writing
 from cclk.data.folder import data_folder, may_write
 from cclk.errors import DataError
 from cclk_paper.datasets.formats import LARGEST_FILE, find
@@ -224,11 +222,7 @@ def _fetch(source: Source, files: list[str], work: Path, folder: Path) -> None:
             )
     # Moved after all files are verified, so that versions are not mixed.
     for file in files:
-        with writing(folder / file):
-            with (work / file).open("rb") as stream:
-                os.fsync(stream.fileno())
-            (work / file).replace(folder / file)
-            sync_folder(folder)
+        (work / file).replace(folder / file)
 
 
 def _receive(address: str, target: Path) -> None:

@@ -41,7 +41,8 @@ class Loader:
         if self._pool is None:
             rows = self.draw(step)
             return rows, self.x[rows.own]
-        rows, waiting = self._ahead.pop(step, None) or self._submit(self._pool, step)
+        ahead = step in self._ahead
+        rows, waiting = self._ahead.pop(step) if ahead else self._submit(self._pool, step)
         samples = waiting.result()
         if step + 1 < self.total:
             self._ahead = {step + 1: self._submit(self._pool, step + 1)}
