@@ -72,7 +72,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         leakage_penalty: strength of the penalty on what the features reveal of the sensitive
             features, see `cclk.LeakagePenalty`; 0 for none.
         feature_width: number of features. Narrow features are easier to clear of a condition.
-        release_noise: standard deviation of noise on the features, a fixed function of the table;
+        feature_noise: standard deviation of noise on the features, a fixed function of the table;
             0 for none.
         keep: whether the features must keep the labels y that are passed to `fit`.
         sampler: "uniform", "local" (batches of groups with similar conditions) or "clusters";
@@ -111,7 +111,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         remove: str = "auto",
         leakage_penalty: float | None = None,
         feature_width: int | None = None,
-        release_noise: float | None = None,
+        feature_noise: float | None = None,
         keep: bool = False,
         sampler: str = _DEFAULTS.train.sampler,
         random_state: int = _DEFAULTS.seed,
@@ -131,7 +131,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.remove = remove
         self.leakage_penalty = leakage_penalty
         self.feature_width = feature_width
-        self.release_noise = release_noise
+        self.feature_noise = feature_noise
         self.keep = keep
         self.sampler = sampler
         self.random_state = random_state
@@ -296,7 +296,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _settings(self, method: str, x: Tensor) -> Settings:
         same = (
             "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
-            " remove augmentation leakage_penalty feature_width release_noise"
+            " remove augmentation leakage_penalty feature_width feature_noise"
         )
         overrides = {name: getattr(self, name) for name in same.split()} | {
             "keep": "label" if self.keep else "",

@@ -31,15 +31,15 @@ from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
 from cclk.report import write_report
 from cclk.report.run_view import view_run
 from cclk.training import check as checking
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.check import Finding
 from cclk.training.embeddings import write_embeddings
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.export import Erase, Format, export
 from cclk.training.methods import find
 from cclk.training.run_folder import ENCODER, RunFolder
 from cclk.training.samples import read_samples
 from cclk.training.settings import Missing, Settings, load
-from cclk.training.trained import TrainedEncoder
 
 PathLike = str | os.PathLike[str]
 P = ParamSpec("P")

@@ -25,8 +25,8 @@ from cclk.cli.main import main
 from cclk.data.dataset import Split
 from cclk.errors import CclkWarning, RunError, SettingsError
 from cclk.registry import METHODS
+from cclk.training import loop as training
 from cclk.training import methods
-from cclk.training import train as training
 from cclk.training.callbacks import Callback, Embed
 from cclk.training.checkpoints import KEPT
 from cclk.training.resolve import resolve

@@ -36,9 +36,9 @@ def embed(
     Samples are read and embedded a batch at a time. Neither label nor condition is needed.
     """
     from cclk.run import Run
-    from cclk.training._process import keep_freed
+    from cclk.training._process import retain_freed_memory
 
-    keep_freed()
+    retain_freed_memory()
     opened = Run(run, trust_code=trust_code or False)
     rows = opened.embed(
         data, out, data_dir=data_dir, row_id=row_id, batch_size=batch_size, quiet=quiet

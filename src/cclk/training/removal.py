@@ -1,4 +1,4 @@
-"""Removal while training: the leakage penalty on released features, and the label to keep."""
+"""Removal while training: the leakage penalty on features, and the label to keep."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def describe_removal(settings: Settings, dataset: Dataset) -> str:
     removal, width = settings.removal, settings.model.feature_width
     names = ", ".join(column.name for column in dataset.columns)
     fair = find(settings.method).removes
-    if not names or not (fair or removal.leakage_penalty or removal.release_noise):
+    if not names or not (fair or removal.leakage_penalty or removal.feature_noise):
         return ""
     penalty = removal.penalty if removal.penalty != "reader" else "penalty"
     means = [
         f"{penalty} {removal.leakage_penalty:g}" if removal.leakage_penalty else "no penalty",
         f"{width} features" if width else "all features",
-        f"noise {removal.release_noise:g}" if removal.release_noise else "no noise",
+        f"noise {removal.feature_noise:g}" if removal.feature_noise else "no noise",
     ]
     return f"removes {names} (remove {removal.remove}: {', '.join(means)})"
 
 
-class ReleasingNetwork(nn.Module):
+class PenalizedNetwork(nn.Module):
     """A network under training, with the features of unaugmented samples beside its projections.
 
     Both come from one forward pass, as `DistributedDataParallel` requires.

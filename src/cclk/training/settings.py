@@ -273,7 +273,7 @@ class RemovalSettings(Section):
         ge=0,
         description="further training samples per step that the penalty learns from",
     )
-    release_noise: float = Field(
+    feature_noise: float = Field(
         0.0,
         ge=0,
         description=(

@@ -26,7 +26,7 @@ from cclk.training.loading import Loader, Rows
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
-from cclk.training.removal import ReleasingNetwork, Removal
+from cclk.training.removal import PenalizedNetwork, Removal
 from cclk.training.resolve import resolve
 from cclk.training.settings import Settings
 
@@ -71,9 +71,9 @@ class Trainer:
         self.removal: Removal | None = None
         self._trained: nn.Module = self.network
         if Removal.wanted(settings):
-            releasing = ReleasingNetwork(self.network, settings, dataset)
-            self.removal = Removal(settings, dataset, self.total, releasing.penalty)
-            self._trained = releasing
+            penalized = PenalizedNetwork(self.network, settings, dataset)
+            self.removal = Removal(settings, dataset, self.total, penalized.penalty)
+            self._trained = penalized
         optim, device = settings.optim, self.fabric.device
         optimizer = build_optimizer(
             optim.optimizer,
