@@ -57,14 +57,12 @@ def pages() -> dict[str, str]:
         ),
         "losses.md": _page(
             "Losses",
-            "Modules of `cclk`, and functions in `cclk.functional`. [The"
-            " losses](../explanation/losses.md) explains when to use which.",
+            "Modules of `cclk`. [The losses](../explanation/losses.md) explains when to use which.",
             _described(getattr(losses, name) for name in losses.__all__ if name != "TileLayout"),
         ),
         "removal.md": _page(
             "Removal",
-            "`LeakagePenalty` and `LinearEraser` are in `cclk`, all names in `cclk.removal`, and"
-            " `leakage_penalty` also in `cclk.functional`.",
+            "`LeakagePenalty` and `LinearEraser` are in `cclk`, all names in `cclk.removal`.",
             [
                 *_described(getattr(removal, name) for name in removal.__all__),
                 *_described(

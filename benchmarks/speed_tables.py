@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -135,7 +134,7 @@ def cost_model() -> str:
 
 
 def several_processes() -> str:
-    """Curves, speed and traffic of training on several processes."""
+    """Curves and traffic of training on several processes."""
     result = read_result("benchmark-processes")
     columns = list(dict.fromkeys(row["processes"] for row in result["curves"]))
     heads = [each if each == processes.CONTROL else f"{each} processes" for each in columns]
@@ -145,76 +144,17 @@ def several_processes() -> str:
     for method in (each for each in processes.VARIANTS if each in measured):
         shown = (f"{max(curves[method, each]['largest_differences']):.0e}" for each in columns)
         lines.append(f"| {method} | {' | '.join(shown)} |")
-    speeds = " and ".join(
-        f"{row['ratio']:.2f} ({row['network']}, {_step_milliseconds(row):.0f} ms a step)"
-        for row in result["speed"]
-    )
     text = (
         f"Largest relative difference of the loss of any of {processes.STEPS} steps from that of"
         f" one process with one thread, in float64 and batches of {processes.SMALL_BATCH}: of the"
         " seed where it is largest. The first column is what rounding alone does. In float32, as"
-        " in the last row, rounding errors of any origin grow while the network learns. Two"
-        f" processes with one thread each train at {speeds} of the speed of one with two threads."
+        " in the last row, rounding errors of any origin grow while the network learns."
         " Bytes received in a step of the loss, and by the cost model: "
         + "; ".join(
             f"{row['bytes']:,.0f} and {row['cost_model']:,.0f} on {row['processes']} processes"
             for row in result["traffic"]
         )
         + "."
-    )
-    return "\n".join([*lines, "", f"{text} {_source(result)}"])
-
-
-def _step_milliseconds(row: dict[str, Any]) -> float:
-    """The duration of a step of one process with two threads."""
-    return 1e3 * processes.BATCH / float(row["images_per_second"]["two threads"])
-
-
-def bank() -> str:
-    """The cost of a bank of the full dataset."""
-    result = read_result("benchmark-bank")
-    heads = ("condition width", "samples from the bank", "forward, loss, backward", "loss alone")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in result["steps"]:
-        lines.append(
-            f"| {row['width']} | {row['samples_from_bank']:,} | {row['step_ratio']:.2f} |"
-            f" {row['loss_ratio']:.1f} |"
-        )
-    text = (
-        f"Time with a full bank of {result['samples']:,} samples relative to the same without it:"
-        f" LeNet-5, batches of {result['batch_size']}, normal conditions, RBF."
-    )
-    return "\n".join([*lines, "", f"{text} {_source(result)}"])
-
-
-def tail() -> str:
-    """Leakage among rare values of a condition, with and without a bank."""
-    result = read_result("benchmark-tail")
-    heads = (
-        "Fair-CCLK, unless named",
-        "digit, %",
-        "leakage",
-        "leakage in the tail",
-        "of each seed",
-    )
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in result["rows"]:
-        runs = row["runs"].values()
-        accuracy, everywhere, rare = (
-            [run[name] for run in runs] for name in ("accuracy_all", "leakage_all", "leakage_tail")
-        )
-        each = ", ".join(f"{value:z.2f}" for value in rare)
-        lines.append(
-            f"| {row['row']} | {100 * statistics.mean(accuracy):.1f} |"
-            f" {statistics.mean(everywhere):z.2f} | {statistics.mean(rare):z.2f} | {each} |"
-        )
-    text = (
-        "MNIST digits on backgrounds between blue and orange; the position between the two is the"
-        " condition, and nine of ten samples lie in its first tenth. Leakage is the R² of the worst"
-        " probe on the test split, of all samples and of the tenth in the tail, where probes are"
-        " fitted, too. Nothing was selected. Rows with one seed were not run again. The last row"
-        " trains on uniform positions. The length scale aims at 3 effective neighbors of the median"
-        " sample; that of the wide kernel at 1,000, about 12 in the tail."
     )
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
 
@@ -238,7 +178,6 @@ def _source(result: dict[str, Any]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "bank": bank,
     "chunks": chunks,
     "cost-model": cost_model,
     "loss-pairs": loss_pairs,
@@ -246,5 +185,4 @@ TABLES: dict[str, Callable[[], str]] = {
     "manifest": manifest,
     "processes": several_processes,
     "step": step,
-    "tail": tail,
 }

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 import cclk
-from cclk import functional, kernels
+from cclk import kernels
 
 
 def loop(people: pd.DataFrame) -> None:
@@ -32,7 +32,6 @@ def loop(people: pd.DataFrame) -> None:
     for baseline in (cclk.FairInfoNCE(temperature=0.2), cclk.WeaklySupInfoNCE(temperature=0.2)):
         total = total + baseline(x, y, clusters)
     total = total + cclk.InfoNCE(temperature=0.2)(x, y) + cclk.HardNegInfoNCE(beta=0.5)(x, y)
-    total = total + functional.info_nce(x, y, temperature=0.2)
     total = total + cclk.LeakagePenalty()(x, people)
     total.backward()
     print(kernel, f"{float(total.detach()):.2f}")

@@ -72,11 +72,8 @@ def test_names_are_imported_when_they_are_used() -> None:
     )
     assert run("import cclk; print(cclk.kernels.RBF(length_scale=2.0))").startswith("RBF(")
     assert (
-        run(
-            "import cclk; print(cclk.functional.info_nce.__name__,"
-            " cclk.ConditionalEncoder.__name__)"
-        )
-        == "info_nce ConditionalEncoder\n"
+        run("import cclk; print(cclk.losses.InfoNCE.__name__, cclk.ConditionalEncoder.__name__)")
+        == "InfoNCE ConditionalEncoder\n"
     )
     assert (
         run(

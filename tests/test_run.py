@@ -269,11 +269,6 @@ def test_nothing_that_was_asked_for_is_ignored(table: Path, tmp_path: Path) -> N
         cclk.check(table, **columns, gray=True)
     with pytest.raises(SettingsError, match="image_size is for images"):
         cclk.check(dataset="colordigits", image_size=64)
-    with pytest.raises(SettingsError, match="leaves one sample of a batch of 33 alone"):
-        cclk.check(table, **columns, batch_size=33, overrides={"chunk": 32})
-    more: dict[str, Any] = {"batch_size": 33, "remove": "none", "steps": 1}
-    findings = cclk.check(table, **columns, **more, overrides={"chunk": 32})
-    assert any("training mlp" in finding.text for finding in findings)
     lines = table.read_text().splitlines()
     empty = tmp_path / "empty.csv"
     rows = (line.split(",") for line in lines[1:])

@@ -15,7 +15,7 @@ from cclk._extras import needed_for
 
 if TYPE_CHECKING:
     from cclk import condition as condition
-    from cclk import functional, kernels
+    from cclk import kernels
     from cclk import losses as losses
     from cclk import operator as operator
     from cclk import removal as removal
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         HardNegCCLK,
         HardNegInfoNCE,
         InfoNCE,
-        MemoryBank,
         WeaklySupCCLK,
         WeaklySupInfoNCE,
         backward_in_chunks,
@@ -54,14 +53,12 @@ __all__ = [
     "InfoNCE",
     "LeakagePenalty",
     "LinearEraser",
-    "MemoryBank",
     "Nystrom",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
     "backward_in_chunks",
     "conditional_weights",
     "diagnose",
-    "functional",
     "kernels",
     "load",
 ]
@@ -73,7 +70,6 @@ _HOMES = {
         "HardNegCCLK",
         "HardNegInfoNCE",
         "InfoNCE",
-        "MemoryBank",
         "WeaklySupCCLK",
         "WeaklySupInfoNCE",
         "backward_in_chunks",
@@ -87,7 +83,7 @@ _HOMES = {
     "run": ("Run", "check", "train"),
 }
 """The module of each public name."""
-_MODULES = ("condition", "functional", "kernels", "losses", "operator", "removal")
+_MODULES = ("condition", "kernels", "losses", "operator", "removal")
 """Modules that `import cclk` makes available."""
 
 

@@ -77,7 +77,6 @@ SYNONYMS = {
     "maxsteps": "steps",
     "numsteps": "steps",
     "trainsteps": "steps",
-    "memorybank": "queue",
     "momentumencoder": "ema",
     "amp": "precision",
     "bf16": "precision",

@@ -8,6 +8,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -16,47 +17,24 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import cclk
-from cclk import functional, kernels
+from cclk import kernels
 from cclk.losses.base import ContrastiveLoss
 
 NAN, INF = float("nan"), float("inf")
 
-# : name -> (module, function, arguments of the function). Every call takes a condition, as
-# categories.
-LOSSES: dict[str, tuple[Callable[..., ContrastiveLoss], Callable[..., Tensor]]] = {
-    "InfoNCE": (cclk.InfoNCE, lambda x, y, z, **o: functional.info_nce(x, y, **o)),
-    "HardNegInfoNCE": (
-        cclk.HardNegInfoNCE,
-        lambda x, y, z, **o: functional.hard_neg_info_nce(x, y, **o),
-    ),
-    "WeaklySupInfoNCE": (cclk.WeaklySupInfoNCE, functional.weakly_sup_info_nce),
-    "FairInfoNCE": (cclk.FairInfoNCE, functional.fair_info_nce),
-    "WeaklySupCCLK": (
-        lambda **o: cclk.WeaklySupCCLK(kernels.Delta(), **o),
-        lambda x, y, z, **o: functional.weakly_sup_cclk(x, y, z, kernel=kernels.Delta(), **o),
-    ),
-    "WeaklySupCCLK, outer": (
-        lambda **o: cclk.WeaklySupCCLK(kernels.Delta(), positives="outer", **o),
-        lambda x, y, z, **o: functional.weakly_sup_cclk(
-            x, y, z, kernel=kernels.Delta(), positives="outer", **o
-        ),
-    ),
-    "FairCCLK": (
-        lambda **o: cclk.FairCCLK(kernels.Delta(), **o),
-        lambda x, y, z, **o: functional.fair_cclk(x, y, z, kernel=kernels.Delta(), **o),
-    ),
-    "HardNegCCLK": (
-        lambda **o: cclk.HardNegCCLK(kernels.Delta(), **o),
-        lambda x, y, z, **o: functional.hard_neg_cclk(x, y, z, kernel=kernels.Delta(), **o),
-    ),
-}
 CORRECTED = {"uniform_share": 0.3, "tau_plus": 0.05}
-LOSSES["HardNegCCLK, corrected"] = (
-    lambda **o: cclk.HardNegCCLK(kernels.Delta(), **CORRECTED, **o),
-    lambda x, y, z, **o: functional.hard_neg_cclk(
-        x, y, z, kernel=kernels.Delta(), **CORRECTED, **o
-    ),
-)
+# Every call takes a condition, as categories.
+LOSSES: dict[str, Callable[..., ContrastiveLoss]] = {
+    "InfoNCE": cclk.InfoNCE,
+    "HardNegInfoNCE": cclk.HardNegInfoNCE,
+    "WeaklySupInfoNCE": cclk.WeaklySupInfoNCE,
+    "FairInfoNCE": cclk.FairInfoNCE,
+    "WeaklySupCCLK": partial(cclk.WeaklySupCCLK, kernels.Delta()),
+    "WeaklySupCCLK, outer": partial(cclk.WeaklySupCCLK, kernels.Delta(), positives="outer"),
+    "FairCCLK": partial(cclk.FairCCLK, kernels.Delta()),
+    "HardNegCCLK": partial(cclk.HardNegCCLK, kernels.Delta()),
+    "HardNegCCLK, corrected": partial(cclk.HardNegCCLK, kernels.Delta(), **CORRECTED),
+}
 CONDITIONAL = ("WeaklySupCCLK", "FairCCLK", "HardNegCCLK")
 every_loss = pytest.mark.parametrize("name", LOSSES)
 
@@ -73,19 +51,12 @@ def batch(
     )
 
 
-@every_loss
-def test_function_and_module_are_one(name: str) -> None:
-    make, function = LOSSES[name]
-    options = {"temperature": 0.3, "views": "all", "symmetric": True, "reduction": "sum"}
-    assert torch.equal(make(**options)(*batch()), function(*batch(), **options))
-
-
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 99))
 @every_loss
 def test_order_and_length_do_not_matter(name: str, seed: int) -> None:
     x, y, z = batch(seed=seed)
-    loss = LOSSES[name][0](views="all", symmetric=True, temperature=0.2)
+    loss = LOSSES[name](views="all", symmetric=True, temperature=0.2)
     value = loss(x, y, z)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     torch.testing.assert_close(loss(x[order], y[order], z[order]), value)
@@ -96,9 +67,7 @@ def test_order_and_length_do_not_matter(name: str, seed: int) -> None:
 
 @every_loss
 def test_reductions(name: str) -> None:
-    each, mean, total = (
-        LOSSES[name][0](reduction=how)(*batch()) for how in ("none", "mean", "sum")
-    )
+    each, mean, total = (LOSSES[name](reduction=how)(*batch()) for how in ("none", "mean", "sum"))
     assert each.shape == (24,)
     torch.testing.assert_close(each.mean(), mean)
     torch.testing.assert_close(each.sum(), total)
@@ -110,7 +79,7 @@ def test_gradients_do_not_change_when_they_are_used(name: str, reduction: str) -
     """With an incoming gradient of 1, they are passed on without a copy."""
     x, y, z = batch()
     x, y = x.requires_grad_(), y.requires_grad_()
-    loss = LOSSES[name][0](views="all", symmetric=True, reduction=reduction)
+    loss = LOSSES[name](views="all", symmetric=True, reduction=reduction)
     value = loss(x, y, z)
     once = torch.autograd.grad(value, (x, y), retain_graph=True)
     first = [gradient.clone() for gradient in once]
@@ -130,7 +99,7 @@ def test_gradients_do_not_change_when_they_are_used(name: str, reduction: str) -
 def test_training_lowers_it(name: str) -> None:
     x, y, z = batch(32)
     x, y = torch.randn(32, 6, dtype=x.dtype).requires_grad_(), y.requires_grad_()
-    loss = LOSSES[name][0](temperature=0.5)
+    loss = LOSSES[name](temperature=0.5)
     before = loss(x, y, z)
     for _ in range(30):
         gradients = torch.autograd.grad(loss(x, y, z), [x, y])
@@ -143,7 +112,7 @@ def test_training_lowers_it(name: str) -> None:
 @every_loss
 def test_without_gradients(name: str) -> None:
     x, y, z = batch()
-    loss = LOSSES[name][0]()
+    loss = LOSSES[name]()
     value = loss(x.requires_grad_(), y, z)
     with torch.no_grad():
         assert not loss(x, y, z).requires_grad
@@ -154,7 +123,7 @@ def test_without_gradients(name: str) -> None:
 def test_gradient_of_one_view_alone(name: str) -> None:
     """A momentum encoder's view needs no gradient."""
     x, y, z = batch()
-    loss = LOSSES[name][0](views="all", symmetric=True)
+    loss = LOSSES[name](views="all", symmetric=True)
     both = torch.autograd.grad(loss(x.requires_grad_(), y.requires_grad_(), z), [x, y])
     torch.testing.assert_close(torch.autograd.grad(loss(x, y.detach(), z), x)[0], both[0])
 
@@ -163,7 +132,7 @@ def test_gradient_of_one_view_alone(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_low_precision_embeddings(name: str, dtype: torch.dtype) -> None:
     x, y, z = batch(dtype=torch.float32)
-    loss = LOSSES[name][0]()
+    loss = LOSSES[name]()
     low = [t.to(dtype).requires_grad_() for t in (x, y)]
     value = loss(*low, z)
     value.backward()
@@ -176,7 +145,7 @@ def test_low_precision_embeddings(name: str, dtype: torch.dtype) -> None:
 @every_loss
 def test_under_autocast_it_computes_in_float32(name: str) -> None:
     x, y, z = batch(dtype=torch.float32)
-    loss = LOSSES[name][0](temperature=0.05)
+    loss = LOSSES[name](temperature=0.05)
     plain = loss(x, y, z)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(loss(x, y, z), plain)
@@ -203,12 +172,12 @@ def test_two_samples_are_enough(name: str) -> None:
         warnings.simplefilter(
             "ignore", cclk.CclkWarning
         )  # a constant condition conditions on nothing
-        assert LOSSES[name][0]()(x, y, torch.zeros(2)).isfinite()
+        assert LOSSES[name]()(x, y, torch.zeros(2)).isfinite()
 
 
 @every_loss
 def test_copies_prints_and_rejects(name: str) -> None:
-    make = LOSSES[name][0]
+    make = LOSSES[name]
     loss = make(temperature=0.2, views="all")
     twin = copy.deepcopy(loss)
     assert torch.equal(twin(*batch()), loss(*batch()))
@@ -234,7 +203,7 @@ def spoil(tensor: Tensor, value: float) -> Tensor:
 @every_loss
 def test_mistakes_name_the_argument(name: str) -> None:
     x, y, z = batch()
-    loss = LOSSES[name][0]()
+    loss = LOSSES[name]()
     cases: list[tuple[tuple[object, ...], dict[str, object], str]] = [
         ((spoil(x, NAN), y, z), {}, "^x has 1 values that are NaN or infinite, the first in row 3"),
         ((x, spoil(y, INF), z), {}, "^y has 1 values"),
@@ -516,25 +485,15 @@ def test_precomputed_matrices() -> None:
 @every_loss
 def test_the_third_argument_is_called_condition(name: str) -> None:
     x, y, z = batch()
-    loss = LOSSES[name][0]()
+    loss = LOSSES[name]()
     assert torch.equal(loss(x, y, condition=z), loss(x, y, z))
-
-
-@pytest.mark.parametrize("name", ["WeaklySupInfoNCE", "FairInfoNCE"])
-def test_the_old_name_of_the_condition_is_accepted(name: str) -> None:
-    x, y, z = batch()
-    loss, function = LOSSES[name]
-    with pytest.warns(cclk.CclkWarning, match="now called `condition`"):
-        assert torch.equal(loss()(x, y, clusters=z), loss()(x, y, z))
-    with pytest.warns(cclk.CclkWarning, match="now called `condition`"):
-        assert torch.equal(function(x, y, clusters=z), loss()(x, y, z))
 
 
 @every_loss
 def test_a_last_batch_of_one_row_is_told_to_be_dropped(name: str) -> None:
     x, y, z = batch()
     with pytest.raises(ValueError, match=r"x has 1 rows: .*pass drop_last=True to the DataLoader"):
-        LOSSES[name][0]()(x[:1], y[:1], z[:1])
+        LOSSES[name]()(x[:1], y[:1], z[:1])
 
 
 def test_a_kernel_fitted_in_evaluation_mode_says_so() -> None:
@@ -546,9 +505,6 @@ def test_a_kernel_fitted_in_evaluation_mode_says_so() -> None:
         cclk.FairCCLK().eval()(x, y, torch.randn(24))
     with pytest.warns(cclk.CclkWarning, match="was not fitted") as caught:
         cclk.FairCCLK()(x, y, torch.randn(24))
-    assert "evaluation mode" not in str(caught[0].message)
-    with pytest.warns(cclk.CclkWarning, match="was not fitted") as caught:
-        functional.fair_cclk(x, y, torch.randn(24), kernel=kernels.RBF())
     assert "evaluation mode" not in str(caught[0].message)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import cclk
-from cclk import functional, kernels
+from cclk import kernels
 from cclk.losses.base import ContrastiveLoss
 
 LOSSES: dict[str, Callable[..., ContrastiveLoss]] = {
@@ -162,7 +162,7 @@ def test_mistakes() -> None:
     x, y = batch()
     logarithm = torch.tensor(-1.0, requires_grad=True)
     with pytest.raises(ValueError, match="one with a graph can be used for one step only"):
-        functional.info_nce(x, y, temperature=logarithm.exp())  # type: ignore[arg-type]
+        cclk.InfoNCE(logarithm.exp())(x, y)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"temperature is 0.001: a learned one is at least 0.01"):
         cclk.InfoNCE(0.001, learn_temperature=True)
 

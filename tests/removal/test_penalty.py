@@ -14,13 +14,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import cclk
-from cclk import functional, kernels
+from cclk import kernels
 from cclk.condition import as_condition, infer_condition
 from cclk.errors import CclkError, DataError
 from cclk.removal import penalty as module
 from cclk.removal import reader
 from cclk.removal.penalty import explained, whitened
 from cclk.removal.targets import condition_functions
+
+
+def leakage_penalty(
+    features: Tensor, condition: object, *, rows: Any = None, **options: Any
+) -> Tensor:
+    value: Tensor = cclk.LeakagePenalty(**options)(features, condition, rows)
+    return value
 
 
 def normalized(features: Tensor) -> Tensor:
@@ -105,7 +112,7 @@ def test_residuals_are_those_of_a_reader_that_never_saw_the_sample() -> None:
 def test_number(ridge: float, ties: bool) -> None:
     h, z = signal(25)
     z = (2 * z).round() if ties else z
-    leak = functional.leakage_penalty(h, torch.cat([z]), ridge=ridge)
+    leak = leakage_penalty(h, torch.cat([z]), ridge=ridge)
     assert leak.dtype == torch.float64
     assert float(leak) == pytest.approx(oracle(h, cosines(z), ridge), abs=1e-12)
 
@@ -115,15 +122,15 @@ def test_categories_leave_out_values_that_occur_once() -> None:
     site = ["a"] * 8 + ["b"] * 7 + ["c"] * 4 + ["alone"]
     psi = normalized(torch.tensor([[each == s for s in "abc"] for each in site]).double())
     for z in (site, pd.Series(site, dtype="category"), np.array(site)):
-        leak = functional.leakage_penalty(h, {"site": z})
+        leak = leakage_penalty(h, {"site": z})
         assert float(leak) == pytest.approx(oracle(h, psi), abs=1e-12)
 
 
 def test_class_numbers_are_categories() -> None:
     h, _ = signal(24)
     labels = torch.arange(24) % 5
-    expected = functional.leakage_penalty(h, {"label": [f"class {i}" for i in labels.tolist()]})
-    assert float(functional.leakage_penalty(h, labels)) == pytest.approx(float(expected), abs=1e-12)
+    expected = leakage_penalty(h, {"label": [f"class {i}" for i in labels.tolist()]})
+    assert float(leakage_penalty(h, labels)) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_every_column_counts_as_if_it_were_alone() -> None:
@@ -145,22 +152,22 @@ def test_vectors_and_attributes() -> None:
     h = torch.randn(200, 8, generator=random)
     vector = torch.randn(200, 40, generator=random) * 0.1
     vector[:, 3] += h[:, 0]
-    assert functional.leakage_penalty(h, vector) > functional.leakage_penalty(
+    assert leakage_penalty(h, vector) > leakage_penalty(
         torch.randn(200, 8, generator=random), vector
     ) + 0.02  # fmt: skip
-    assert functional.leakage_penalty(h, torch.ones(200, 40)) == 0
-    assert functional.leakage_penalty(h, vector.repeat(1, 6)) > 0.02  # wider than the batch
+    assert leakage_penalty(h, torch.ones(200, 40)) == 0
+    assert leakage_penalty(h, vector.repeat(1, 6)) > 0.02  # wider than the batch
     flags = (h[:, :3] > 0).float()
     table = infer_condition({"tags": flags.numpy()})
     assert table.columns[0].kind == "attributes"
-    assert functional.leakage_penalty(h, table) > 0.2
+    assert leakage_penalty(h, table) > 0.2
 
 
 def test_further_rows_teach_the_reader_but_are_not_measured() -> None:
     h, z = signal(30)
     features = h.clone().requires_grad_()
     further = h[18:].clone().requires_grad_()
-    leak = functional.leakage_penalty(features[:18], z[:18], rows=(further, z[18:]))
+    leak = leakage_penalty(features[:18], z[:18], rows=(further, z[18:]))
     expected = oracle(h, cosines(z), batch=18)
     assert float(leak.detach()) == pytest.approx(expected, abs=1e-12)
     leak.backward()
@@ -197,12 +204,12 @@ def test_gradient(landmarks: int | None, batch: int) -> None:
 def test_landmarks_are_near_the_exact_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     h, z = signal(1100, width=8)
     h = h.requires_grad_()
-    near = functional.leakage_penalty(h, z)
+    near = leakage_penalty(h, z)
     (slope,) = torch.autograd.grad(near, h)
-    assert functional.leakage_penalty(h, z) == near
-    assert functional.leakage_penalty(h, z, seed=1) != near
+    assert leakage_penalty(h, z) == near
+    assert leakage_penalty(h, z, seed=1) != near
     monkeypatch.setattr(module, "EXACT_UP_TO", 2000)
-    exact = functional.leakage_penalty(h, z)
+    exact = leakage_penalty(h, z)
     (exact_slope,) = torch.autograd.grad(exact, h)
     assert near.item() == pytest.approx(exact.item(), abs=0.02)
     assert torch.cosine_similarity(slope.flatten(), exact_slope.flatten(), dim=0) > 0.65
@@ -223,10 +230,10 @@ def test_independence_is_zero_and_a_weak_direction_is_not(width: int) -> None:
     null, weak = [], []
     for _ in range(60):
         h, z = torch.randn(256, width), torch.randn(256)
-        null.append(functional.leakage_penalty(h, z))
+        null.append(leakage_penalty(h, z))
         if len(weak) < 20:
             h[:, 0] = 0.1 * z
-            weak.append(functional.leakage_penalty(h, z))
+            weak.append(leakage_penalty(h, z))
     assert abs(torch.stack(null).mean()) < 0.01
     assert torch.stack(weak).min() > 0.05
 
@@ -259,7 +266,7 @@ EXTREMES: dict[str, tuple[Any, Any]] = {
 def test_extremes(case: str, kernel: kernels.Kernel | None) -> None:
     h, z = EXTREMES[case]
     h = h.clone().requires_grad_()
-    leak = functional.leakage_penalty(h, z, kernel=kernel)
+    leak = leakage_penalty(h, z, kernel=kernel)
     assert -1e-9 <= leak.item() <= 1
     assert leak.dtype == (torch.float64 if h.dtype == torch.float64 else torch.float32)
     leak.backward()
@@ -280,14 +287,14 @@ def test_properties(size: int, width: int, seed: int, power: float, coarse: bool
     h, z = signal(size, width, seed)
     z = z.round() if coarse else z
     h = (h.round() if coarse else h).requires_grad_()
-    leak = functional.leakage_penalty(h, z)
+    leak = leakage_penalty(h, z)
     (slope,) = torch.autograd.grad(leak, h)
     assert -1e-9 <= leak.item() <= 1
     assert slope.isfinite().all()
     assert slope.sum(dim=0).abs().max() <= 1e-8 * (1 + slope.abs().max())
     order = torch.randperm(size)
     moved = (h * 10**power + 3 * 10**power)[order]
-    again = functional.leakage_penalty(moved, (z / 3).exp()[order])
+    again = leakage_penalty(moved, (z / 3).exp()[order])
     # The factor is bounded by 1, where predictions vanish it is decided by rounding errors.
     assert again.item() == pytest.approx(leak.item(), abs=1e-6)
 
@@ -296,8 +303,8 @@ def test_nothing_is_hidden_by_an_invertible_map() -> None:
     h, z = signal(80, width=4)
     mixed = h @ torch.randn(4, 4, generator=torch.Generator().manual_seed(3)).double()
     mixed[:, 2] *= 1e-2
-    leak = functional.leakage_penalty(h, z).item()
-    assert functional.leakage_penalty(mixed, z).item() == pytest.approx(leak, rel=0.05)
+    leak = leakage_penalty(h, z).item()
+    assert leakage_penalty(mixed, z).item() == pytest.approx(leak, rel=0.05)
 
 
 def test_a_gradient_step_hides_the_condition() -> None:
@@ -305,11 +312,11 @@ def test_a_gradient_step_hides_the_condition() -> None:
     h[:, 1] -= h[:, 0]
     # Three of four directions: nothing is hidden by an invertible map.
     weights = torch.eye(4, dtype=torch.float64)[:, :3].clone().requires_grad_()
-    before = functional.leakage_penalty(h @ weights, z)
+    before = leakage_penalty(h @ weights, z)
     optimizer = torch.optim.Adam([weights], lr=0.05)
     for _ in range(60):
         optimizer.zero_grad()
-        loss = functional.leakage_penalty(h @ weights, z)
+        loss = leakage_penalty(h @ weights, z)
         loss.backward()
         optimizer.step()
     assert before.item() > 0.05
@@ -324,11 +331,11 @@ def test_kernels_read_combinations_of_columns() -> None:
     people = {"age": age, "site": site.bool()}
     h = torch.randn(256, 8, generator=random, dtype=torch.float64)
     kernel = kernels.Delta("site") * kernels.RBF("age", length_scale=0.3)
-    nothing = functional.leakage_penalty(h, people, kernel=kernel)
+    nothing = leakage_penalty(h, people, kernel=kernel)
     h[:, 0] = (age - 0.5).sign() * (2 * site - 1)
     assert float(nothing) < 0.02
-    assert float(functional.leakage_penalty(h, people, kernel=kernel)) > 0.1
-    assert float(functional.leakage_penalty(h, people)) < 0.05
+    assert float(leakage_penalty(h, people, kernel=kernel)) > 0.1
+    assert float(leakage_penalty(h, people)) < 0.05
 
 
 def test_delta_reads_groups() -> None:
@@ -357,9 +364,9 @@ def test_autocast_changes_nothing() -> None:
     h, z = signal(40)
     h = h.float()
     with torch.autocast("cpu", torch.bfloat16):
-        assert functional.leakage_penalty(h, z) == functional.leakage_penalty(h, z)
-        inside = functional.leakage_penalty(h, z)
-    assert inside == functional.leakage_penalty(h, z)
+        assert leakage_penalty(h, z) == leakage_penalty(h, z)
+        inside = leakage_penalty(h, z)
+    assert inside == leakage_penalty(h, z)
 
 
 @pytest.mark.parametrize(

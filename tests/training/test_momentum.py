@@ -16,7 +16,6 @@ import cclk
 from cclk.condition import Condition
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkWarning, SettingsError
-from cclk.functional import fair_cclk
 from cclk.training import train as training
 from cclk.training.checkpoints import RunIdentity, save_checkpoint
 from cclk.training.run_folder import load_dataset
@@ -93,16 +92,12 @@ def test_a_step_with_a_queue_by_hand(vectors: Path, tmp_path: Path) -> None:
             torch.testing.assert_close(key_of_two, two.detach())
             torch.testing.assert_close(key_of_one, one.detach())
         assert torch.equal(condition.values, trainer.method.condition.rows(rows).values)
-        options = {
-            "kernel": trainer.method.kernel,
-            "temperature": 0.1,
-            "views": "all",
-            "support": support,
-        }
+        assert trainer.method.kernel is not None
+        fair = cclk.FairCCLK(trainer.method.kernel, views="all")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CclkWarning)
             ways = [
-                fair_cclk(x.detach(), y, condition, **options)
+                fair(x.detach(), y, condition, support)
                 for x, y in ((one, key_of_two), (two, key_of_one))
             ]
         torch.testing.assert_close(loss, (ways[0] + ways[1]) / 2)
@@ -199,48 +194,3 @@ def test_a_queue_longer_than_the_data_is_refused(vectors: Path, tmp_path: Path) 
         ),
     ):
         training.train(small(vectors, queue=190), tmp_path / "run", quiet=True)
-
-
-def test_a_bank_of_all_samples(vectors: Path, tmp_path: Path) -> None:
-    """After an epoch every sample has a key, and a batch gets those nearest in the condition."""
-    trainer = trainer_of(small(vectors, queue="all", weights="nw", head="linear-bn"))
-    seen = Seen(trainer)
-    for step in range(20):
-        trainer.step(step)
-    assert seen.calls[0][3] is None, "the bank starts empty"
-    bank = trainer.momentum.bank if trainer.momentum else None
-    assert bank is not None
-    assert bank.filled.all()
-    _, _, condition, support = seen.calls[-1]
-    assert support is not None
-    assert condition is not None
-    assert support[1] is not None
-    rows = trainer.method.sampler.batch(19)
-    assert not set(trainer.momentum.used.tolist()) & set(rows.tolist())  # type: ignore[union-attr]
-    distance = torch.cdist(condition.values, support[1].values).amin(dim=1)
-    everyone = trainer.method.condition
-    assert everyone is not None
-    others = torch.ones(len(everyone), dtype=torch.bool)
-    others[rows] = False
-    nearest = torch.cdist(condition.values, everyone.values[others].double()).amin(dim=1)
-    torch.testing.assert_close(distance, nearest)
-    assert "effective_neighbors" in trainer.metrics(20, 0.0)
-
-
-def test_a_bank_goes_on_with_the_run(vectors: Path) -> None:
-    settings = small(vectors, queue="all", steps=12)
-    whole, cut, later = trainer_of(settings), trainer_of(settings), trainer_of(settings)
-    for step in range(12):
-        whole.step(step)
-    for step in range(5):
-        cut.step(step)
-    later.load_state_dict(cut.state_dict())
-    for step in range(5, 12):
-        later.step(step)
-    for found, expected in zip(later.network.parameters(), whole.network.parameters(), strict=True):
-        assert torch.equal(found, expected)
-
-
-def test_a_bank_needs_a_kernel_of_a_condition(vectors: Path) -> None:
-    with pytest.raises(ValueError, match="queue is 'all', but hardneg-cclk has no kernel of a"):
-        trainer_of(small(vectors, queue="all", method="hardneg-cclk"))

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +21,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import cclk
 from cclk.cli.main import main
 from cclk.data.dataset import Split
 from cclk.errors import CclkWarning, RunError, SettingsError
-from cclk.losses import ConditionalLoss
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training import train as training
-from cclk.training import trainer as trainer_module
-from cclk.training.batch_norm import SynchronizedBatchNorm
 from cclk.training.callbacks import Callback, Embed
 from cclk.training.checkpoints import KEPT
 from cclk.training.run_folder import RunFolder, load_dataset
@@ -76,13 +71,11 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "encoder.safetensors")
 
 
-def test_speed_is_in_samples_also_of_older_runs(
+def test_speed_is_in_samples(
     vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = training.train(small(vectors), tmp_path / "run")
     assert " samples/s" in capsys.readouterr().err
-    path = run.folder / "metrics.jsonl"
-    path.write_text(path.read_text().replace("samples_per_second", "images_per_second"))
     assert run.metrics()[0]["samples_per_second"] > 0
 
 
@@ -107,9 +100,7 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
     assert features.isfinite().all()
     assert (run.kernel_state != {}) == (method in ("weaksup-cclk", "fair-cclk"))
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["command"] == "test"
-    assert any((tmp_path / "run" / "tensorboard").iterdir())
-    for suffix in (".safetensors", ".sha256"):
-        assert len(list((tmp_path / "run" / "checkpoints").glob(f"*{suffix}"))) == KEPT
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == KEPT
 
 
 @pytest.mark.parametrize("method", tuple(METHODS))
@@ -442,6 +433,7 @@ TWO, THREE = ["--devices", "2"], ["--devices", "3"]
         ({"queue": "100"}, ["--nodes", "2"]),
         ({"queue": "100", "symmetric": "false"}, TWO),
         ({"head": "mlp"}, TWO),
+        ({"leakage_penalty": "1", "penalty_rows": "101"}, TWO),
         ({"batch_size": "2"}, THREE),
     ],
     ids=str,
@@ -452,8 +444,7 @@ def test_several_processes_train_as_one(
 ) -> None:
     """Same rows, views, keys and batch statistics, joined loss: only the order of sums differs. In
     float64, because rounding errors of float32 grow to 1e-3 in eight steps, on some processors.
-    Two machines, here the same one, have a process each. A small head is computed for all rows by
-    each process, and a large one, "mlp", only for its own. The first of three processes has no rows
+    Two machines, here the same one, have a process each. The first of three processes has no rows
     of a batch of 2.
     """
     nodes = 2 if "--nodes" in processes else 1
@@ -487,43 +478,6 @@ def test_several_processes_train_as_one(
         for folder in (alone.folder, tmp_path / "two")
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-7)
-
-
-def test_small_heads_are_computed_for_all_processes(
-    vectors: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not large ones, and not with a loss that may gather by itself."""
-
-    class Own(cclk.InfoNCE):
-        def forward(self, *_: object, **__: object) -> torch.Tensor:
-            return torch.zeros(())
-
-    class Alignment(ConditionalLoss):
-        def objective(
-            self, scores: torch.Tensor, weights: torch.Tensor, layout: object
-        ) -> torch.Tensor:
-            return scores.sum(dim=1)
-
-    def joined(head: str, loss: torch.nn.Module | None = None) -> bool:
-        settings = small(vectors, head=head)
-        trainer = Trainer(settings, load_dataset(settings))
-        trainer._counts = [8, 8]
-        if loss is not None:
-            trainer.method = replace(trainer.method, loss=loss)
-        trainer._synchronize()
-        synchronized = any(
-            isinstance(each, SynchronizedBatchNorm) for each in trainer.network.head.modules()
-        )
-        assert trainer.network.counts == (None if synchronized or head == "linear" else [8, 8])
-        return trainer.network.counts is not None
-
-    assert joined("linear-bn")
-    assert joined("linear-bn", Alignment(gather_distributed=True))
-    assert not joined("linear-bn", Alignment())
-    assert not joined("linear-bn", Own(gather_distributed=True))
-    assert not joined("linear")
-    monkeypatch.setattr(trainer_module, "_WORK", 10.0)
-    assert not joined("linear-bn")
 
 
 def test_machines_need_the_address_of_the_first(

@@ -1,4 +1,4 @@
-"""The losses of the paper, as modules; `cclk.functional` has the same as functions.
+"""The losses of the paper, as modules.
 
 `ConditionalLoss` is the base class for new conditional losses.
 """
@@ -11,7 +11,6 @@ from cclk.losses.fair_infonce import FairInfoNCE
 from cclk.losses.hardneg_cclk import HardNegCCLK
 from cclk.losses.hardneg_infonce import HardNegInfoNCE
 from cclk.losses.infonce import InfoNCE
-from cclk.losses.memory_bank import MemoryBank
 from cclk.losses.weaksup_cclk import WeaklySupCCLK
 from cclk.losses.weaksup_infonce import WeaklySupInfoNCE
 
@@ -22,7 +21,6 @@ __all__ = [
     "HardNegCCLK",
     "HardNegInfoNCE",
     "InfoNCE",
-    "MemoryBank",
     "TileLayout",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",

@@ -59,9 +59,6 @@ class Batch:
         self.options = options
         self.several = options.gather_distributed and distributed.active()
         """Whether this is the batch of several processes."""
-        self.known = distributed.known() if self.several else None
-        self.joins = self.several and not (self.known is not None and self.known.gathered)
-        """Whether the others have to send their rows."""
         _check_embeddings(x, y, support, alone=not self.several)
         self.result_dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
         self.dtype = torch.float64 if precise else self.result_dtype
@@ -70,9 +67,7 @@ class Batch:
         self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
         self.support = None if support is None else unit(support, "support[0]", self.dtype)
         self.counts = [self.rows]
-        if self.known is not None:
-            self.counts = self.known.counts
-        elif self.joins:
+        if self.several:
             self.counts = distributed.sizes(self.rows, x.device)
         self.size = sum(self.counts)
         if self.size < 2:
@@ -85,20 +80,12 @@ class Batch:
 
     def join(self, local: Tensor) -> Tensor:
         """The rows of all processes."""
-        return distributed.gather(local, self.counts) if self.joins else local
+        return distributed.gather(local, self.counts) if self.several else local
 
-    def join_condition(self, condition: Condition, source: object) -> Condition:
-        """The condition of the joined batch.
-
-        Args:
-            condition: That of the rows of the batch.
-            source: The object that it was made from.
-        """
-        if not self.joins:
+    def join_condition(self, condition: Condition) -> Condition:
+        """The condition of the joined batch from that of the rows of this process."""
+        if not self.several:
             return condition
-        known = self.known
-        if known is not None and known.condition is not None and source is known.own:
-            return known.condition.to(self.device)
         return Condition(self.join(condition.values), condition.columns, condition.dtype)
 
     def directions(self) -> list[Direction]:
@@ -114,25 +101,17 @@ class Batch:
             fixed=not any(part.requires_grad for part in support),
         )
         x, y = self.x, self.y
-        if self.joins and (within or symmetric):  # both views in one message
+        if self.several and (within or symmetric):  # both views in one message
             views = self.join(torch.cat([x, y], dim=1))
             x, y = (view.contiguous() for view in torch.split(views, x.shape[1], dim=1))
-        elif self.joins:
+        elif self.several:
             y = self.join(y)
-        directions = [
-            Direction(self._own(self.x), _cat([y, *support, *([x] if within else [])]), layout)
-        ]
+        directions = [Direction(self.x, _cat([y, *support, *([x] if within else [])]), layout)]
         if symmetric:
             directions.append(
-                Direction(self._own(self.y), _cat([x, *support, *([y] if within else [])]), layout)
+                Direction(self.y, _cat([x, *support, *([y] if within else [])]), layout)
             )
         return directions
-
-    def _own(self, view: Tensor) -> Tensor:
-        """The rows of this process."""
-        if self.several and not self.joins:
-            return view[self.first : self.first + self.local]
-        return view
 
     def without_autocast(self) -> AbstractContextManager[object]:
         """Keep matrix products in the dtype of the batch."""
@@ -179,7 +158,7 @@ class Batch:
         if self.options.reduction == "none":
             loss = loss / len(shares)
         if self.several and self.options.reduction != "none":
-            loss = distributed.total(loss) if self.known is None else loss * len(self.counts)
+            loss = distributed.total(loss)
         return loss.to(self.result_dtype)
 
     def loss(self, make: Callable[[Layout], Objective]) -> Tensor:

@@ -116,7 +116,7 @@ def joined_condition(
         raise DataError(
             f"condition has {len(table)} rows but x has {batch.rows}: every sample needs one row"
         )
-    table = batch.join_condition(table, condition)
+    table = batch.join_condition(table)
     if extra is None:
         return table
     more = as_condition(extra_condition, name="support[1]", device=batch.device)

@@ -2,38 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from cclk.kernels import Kernel
-from cclk.losses.conditional import ConditionalLoss, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss
 from cclk.losses.objectives import WeightedNegatives
-from cclk.losses.options import Options, Reduction, Support, Views
+from cclk.losses.options import Reduction, Views
 from cclk.operator.solvers import Solver
-from cclk.operator.weights import Conditioning
-
-
-def fair_cclk(
-    x: Tensor,
-    y: Tensor,
-    condition: object,
-    *,
-    kernel: Kernel,
-    ridge: float = 0.01,
-    solver: Solver = "auto",
-    weights: str = "auto",
-    support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute `FairCCLK`; the arguments are those of the class and of its call."""
-    conditioning = Conditioning(kernel, ridge, solver, weights, FairCCLK.default_weights)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return conditional_contrast(x, y, condition, support, conditioning, options, WeightedNegatives)[
-        0
-    ]
 
 
 class FairCCLK(ConditionalLoss):

@@ -7,26 +7,7 @@ from torch import Tensor
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.cluster_pairs import cluster_contrast, renamed
 from cclk.losses.objectives import ClusterNegatives
-from cclk.losses.options import Options, Reduction, Support, Views
-
-
-def fair_info_nce(
-    x: Tensor,
-    y: Tensor,
-    condition: object = None,
-    *,
-    clusters: object = None,
-    support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute `FairInfoNCE`; the arguments are those of the class and of its call."""
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    condition = renamed(condition, clusters)
-    return cluster_contrast(x, y, condition, support, options, ClusterNegatives)
+from cclk.losses.options import Support
 
 
 class FairInfoNCE(ContrastiveLoss):

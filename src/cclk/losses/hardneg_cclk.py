@@ -4,44 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from torch import Tensor
-
 from cclk.errors import SettingsError
 from cclk.kernels import Cosine, Kernel
 from cclk.losses import release
 from cclk.losses.autograd import MakeObjective
-from cclk.losses.conditional import ConditionalLoss, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss
 from cclk.losses.objectives import CorrectedNegatives, WeightedNegatives
-from cclk.losses.options import Options, Reduction, Support, Views
+from cclk.losses.options import Reduction, Views
 from cclk.operator.solvers import Solver
-from cclk.operator.weights import Conditioning
-
-
-def hard_neg_cclk(
-    x: Tensor,
-    y: Tensor,
-    condition: object = None,
-    *,
-    kernel: Kernel,
-    ridge: float = 0.01,
-    solver: Solver = "auto",
-    weights: str = "auto",
-    uniform_share: float = 0.0,
-    tau_plus: float = 0.0,
-    support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute `HardNegCCLK`; the arguments are those of the class and of its call."""
-    conditioning = Conditioning(kernel, ridge, solver, weights, HardNegCCLK.default_weights)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    make = make_objective(uniform_share, tau_plus)
-    return conditional_contrast(
-        x, y, condition, support, conditioning, options, make, embedding_condition=True
-    )[0]
 
 
 def make_objective(uniform_share: float, tau_plus: float) -> MakeObjective:

@@ -55,25 +55,6 @@ def _check_hardness(beta: float, tau_plus: float) -> None:
         )
 
 
-def hard_neg_info_nce(
-    x: Tensor,
-    y: Tensor,
-    *,
-    beta: float = 1.0,
-    tau_plus: float = 0.1,
-    support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute `HardNegInfoNCE`; the arguments are those of the class and of its call."""
-    _check_hardness(beta, tau_plus)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return _hard_neg_info_nce(x, y, support, beta, tau_plus, options)
-
-
 class HardNegInfoNCE(ContrastiveLoss):
     r"""Equation 5, in the form of Robinson et al. 2021: weight negatives by their similarity to the
     anchor, and correct for false negatives.

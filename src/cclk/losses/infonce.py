@@ -8,29 +8,13 @@ from cclk._eager import eager
 from cclk.losses.base import ContrastiveLoss
 from cclk.losses.batch import Batch
 from cclk.losses.objectives import Marginal
-from cclk.losses.options import Options, Reduction, Support, Views, split_support
+from cclk.losses.options import Options, Support, split_support
 
 
 @eager
 def _info_nce(x: Tensor, y: Tensor, support: Support | None, options: Options) -> Tensor:
     batch = Batch(x, y, split_support(support)[0], options)
     return batch.loss(lambda layout: Marginal(layout, options.scale))
-
-
-def info_nce(
-    x: Tensor,
-    y: Tensor,
-    *,
-    support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute `InfoNCE`; the arguments are those of the class and of its call."""
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    return _info_nce(x, y, support, options)
 
 
 class InfoNCE(ContrastiveLoss):

@@ -5,43 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from torch import Tensor
-
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
 from cclk.losses.autograd import MakeObjective
-from cclk.losses.conditional import ConditionalLoss, conditional_contrast
+from cclk.losses.conditional import ConditionalLoss
 from cclk.losses.objectives import OuterPositives, WeightedPositives
-from cclk.losses.options import Options, Reduction, Support, Views
+from cclk.losses.options import Reduction, Views
 from cclk.operator.solvers import Solver
-from cclk.operator.weights import Conditioning
 
 Positives = Literal["inner", "outer"]
-
-
-def weakly_sup_cclk(
-    x: Tensor,
-    y: Tensor,
-    condition: object,
-    *,
-    kernel: Kernel,
-    ridge: float = 0.01,
-    solver: Solver = "auto",
-    weights: str = "auto",
-    positives: Positives = "inner",
-    own_share: float = 0.1,
-    support: Support | None = None,
-    temperature: float = 0.1,
-    views: Views = "cross",
-    symmetric: bool = False,
-    gather_distributed: bool = False,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Compute `WeaklySupCCLK`; the arguments are those of the class and of its call."""
-    conditioning = Conditioning(kernel, ridge, solver, weights, WeaklySupCCLK.default_weights)
-    options = Options(temperature, views, symmetric, gather_distributed, reduction)
-    make = make_objective(positives, own_share)
-    return conditional_contrast(x, y, condition, support, conditioning, options, make)[0]
 
 
 def make_objective(positives: str, own_share: float) -> MakeObjective:

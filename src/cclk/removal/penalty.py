@@ -29,31 +29,6 @@ WHITENING = 1e-4
 """Added to the variances of standardized features before whitening: weaker directions stay weak."""
 
 
-def leakage_penalty(
-    features: Tensor,
-    condition: object,
-    *,
-    rows: Rows | None = None,
-    kernel: Kernel | None = None,
-    ridge: float = RIDGE,
-    bandwidths: tuple[float, ...] = BANDWIDTHS,
-    landmarks: int = LANDMARKS,
-    seed: int = 0,
-    gather_distributed: bool = False,
-) -> Tensor:
-    """Compute `LeakagePenalty`; the arguments are those of the class and of its call."""
-    penalty = LeakagePenalty(
-        kernel,
-        ridge=ridge,
-        bandwidths=bandwidths,
-        landmarks=landmarks,
-        seed=seed,
-        gather_distributed=gather_distributed,
-    )
-    result: Tensor = penalty(features, condition, rows)
-    return result
-
-
 class LeakagePenalty(nn.Module):
     r"""The share of the condition that a kernel ridge regression reads from the features of other
     samples, summed over the columns of the condition.

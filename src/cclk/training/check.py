@@ -213,7 +213,7 @@ def _neighbors(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
         yield Finding("fine", text) if wrong is None else Finding("warning", wrong)
         return
     for larger in (2 * size, 4 * size, 8 * size):
-        if larger + settings.train.queue_rows <= len(dataset.train):
+        if larger + settings.train.queue <= len(dataset.train):
             more = settings.model_copy(
                 update={"train": settings.train.model_copy(update={"batch_size": larger})}
             )
@@ -236,9 +236,7 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
             return None
         rows = built.sampler.batch(0)
         others = torch.arange(len(dataset.train))
-        queue = others[~torch.isin(others, rows)]
-        if settings.train.queue != "all":
-            queue = queue[: settings.train.queue]
+        queue = others[~torch.isin(others, rows)][: settings.train.queue]
         seen = built.condition.rows(torch.cat([rows, queue]))
         how = methods.conditioning(built, settings)
         size, wrong = examine_kernel(how, seen, anchors=len(rows))

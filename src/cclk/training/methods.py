@@ -150,8 +150,7 @@ def build(settings: Settings, dataset: Dataset) -> Method:
     # Samples are similar if they are in all columns.
     kernel = functools.reduce(operator.mul, kernels) if kernels else None
     if kernel is not None and condition is not None:
-        among = len(condition) if train.queue == "all" else train.batch_size + train.queue
-        kernel.fit(condition, batch_size=among)
+        kernel.fit(condition, batch_size=train.batch_size + train.queue)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
 
@@ -181,12 +180,12 @@ def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
         settings: The settings of the run.
         dataset: The data to train on.
     """
-    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue_rows
+    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue
     if "batch_size" in settings.train.model_fields_set or size <= rows or rows < 2:
         return settings, ""
     lower = 1 << (rows.bit_length() - 1)
     train = settings.train.model_copy(update={"batch_size": lower})
-    queued = settings.train.queue_rows
+    queued = settings.train.queue
     queue = f" and a queue of {queued}" if queued else ""
     notice = (
         f"batch_size is {lower} instead of {size}: {dataset.name} has {len(dataset.train)} training"
@@ -334,7 +333,7 @@ def _sampler(
             f"train.batch_size is {size}, but {dataset.name} has {rows} training rows: choose at"
             f" most {rows}"
         )
-    if size + train.queue_rows > rows:
+    if size + train.queue > rows:
         raise SettingsError(
             f"train.queue is {train.queue}, but {dataset.name} has {rows} training rows: beside a"
             f" batch of {size}, choose at most {rows - size}"

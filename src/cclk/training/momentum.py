@@ -15,8 +15,6 @@
 - The momentum network's parameters are an exponential moving average of the trained ones. It uses
   batch statistics, as the trained network does: averaged running statistics lag behind the weights
   and nearly collapsed the features. Its buffers are therefore unused.
-- With `queue = "all"`, a `MemoryBank` keeps the latest key of every sample instead, and returns
-  those that are nearest to the batch in the condition.
 - Processes gather their keys in the order of rows, so all have the same queue.
 """
 
@@ -33,8 +31,7 @@ from torch import Tensor
 
 from cclk import _distributed as distributed
 from cclk.condition import Condition
-from cclk.errors import CclkWarning, SettingsError
-from cclk.losses import MemoryBank
+from cclk.errors import CclkWarning
 from cclk.training.methods import Method
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings
@@ -55,10 +52,7 @@ class Momentum:
     ) -> None:
         self.follower = copy.deepcopy(network).requires_grad_(False).to(device)
         self.method, self.symmetric = method, settings.loss.symmetric
-        self.size, self.ema = settings.train.queue_rows, settings.train.ema
-        self.bank: MemoryBank | None = None
-        if settings.train.queue == "all":
-            self.bank = _bank(method, settings, network)
+        self.size, self.ema = settings.train.queue, settings.train.ema
         self.keys = torch.empty(0, 0)
         self.rows = torch.empty(0, dtype=torch.int64)
         self.used = self.rows
@@ -75,8 +69,7 @@ class Momentum:
         """Return the loss of a step, and add its keys to the queue.
 
         Args:
-            queries: the trained network's embeddings of both views, (2 n, d): of the local rows, or
-                of all if the network joins them.
+            queries: the trained network's embeddings of both views of the local rows, (2 n, d).
             views: the augmented samples of the local rows.
             condition: condition of the rows of the queries.
             rows: row numbers of the joined batch.
@@ -88,13 +81,12 @@ class Momentum:
             if self.symmetric:
                 other, keys = self.follower(views).chunk(2)
             else:
-                keys = self.follower(views.chunk(2)[1], number=1)
+                keys = self.follower(views.chunk(2)[1])
         with _no_kernel_warning() if support is None else nullcontext():
             loss: Tensor = self.method.loss(first, keys, condition, support=support)
         if self.symmetric:
             loss = (loss + self.method.loss(second, other, condition, support=support)) / 2
-        local = len(counts) > 1 and self.follower.counts is None
-        self._push(distributed.gather(keys, counts) if local else keys, rows)
+        self._push(distributed.gather(keys, counts) if len(counts) > 1 else keys, rows)
         return loss
 
     @torch.no_grad()
@@ -105,8 +97,7 @@ class Momentum:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        state = {"follower": self.follower.state_dict(), "keys": self.keys, "rows": self.rows}
-        return state if self.bank is None else state | {"bank": self.bank.state_dict()}
+        return {"follower": self.follower.state_dict(), "keys": self.keys, "rows": self.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.follower.load_state_dict(state["follower"])
@@ -114,20 +105,11 @@ class Momentum:
         if self.rows.dtype != torch.int64 or self.rows.ndim != 1 or len(keys) != len(self.rows):
             raise ValueError("the queue needs one row number for each of its keys")
         self.keys = keys.to(next(self.follower.parameters()).device)
-        if self.bank is not None:
-            self.bank.load_state_dict(state["bank"])
 
     def _support(
         self, batch: Tensor, device: torch.device
     ) -> tuple[Tensor, Condition | None] | None:
         """Return the keys of rows outside the batch, and their condition."""
-        if self.bank is not None:
-            self.used = self.bank.nearest(batch)
-            if len(self.used) == 0:
-                return None
-            return self.bank.keys[self.used].to(device), self.bank.condition.rows(self.used).to(
-                device
-            )
         others = ~torch.isin(self.rows, batch)
         self.used = self.rows[others]
         if len(self.used) == 0:
@@ -138,25 +120,9 @@ class Momentum:
         )
 
     def _push(self, keys: Tensor, rows: Tensor) -> None:
-        if self.bank is not None:
-            self.bank.update(rows, keys)
-            return
         joined = torch.cat([self.keys, keys]) if len(self.keys) else keys
         self.keys = joined[-self.size :].clone()
         self.rows = torch.cat([self.rows, rows])[-self.size :].clone()
-
-
-def _bank(method: Method, settings: Settings, network: ContrastiveNetwork) -> MemoryBank:
-    if method.condition is None or method.kernel is None:
-        raise SettingsError(
-            f"train.queue is 'all', but {settings.method} has no kernel of a condition of the"
-            " data: set a number"
-        )
-    training = network.training
-    with torch.no_grad():
-        width = network.eval().head(torch.zeros(1, network.encoder.width)).shape[1]
-    network.train(training)
-    return MemoryBank(method.condition, method.kernel, width)
 
 
 @contextmanager

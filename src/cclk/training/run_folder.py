@@ -2,8 +2,7 @@
 
 RUN/settings.json         all settings, the command, the version and the content hash of the data
 RUN/metrics.jsonl         one line for each logged step
-RUN/tensorboard/          the same for TensorBoard
-RUN/checkpoints/          step-000000500.safetensors ...: network, optimizer and kernel; .sha256
+RUN/checkpoints/          step-000000500.safetensors ...: network, optimizer and kernel
 RUN/encoder.safetensors   the trained encoder and head; settings and kernel state as metadata
 RUN/evaluation.json       written by `Run.evaluate`
 """

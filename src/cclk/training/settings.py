@@ -250,14 +250,6 @@ class TrainSettings(Section):
     """The length of the run, its batches, and how it is computed."""
 
     batch_size: int = Field(256, ge=2, description="samples per step, over all processes")
-    chunk: int = Field(
-        0,
-        ge=0,
-        description=(
-            "samples per forward and backward pass, for batches that do not fit in memory: the"
-            " loss is still that of the full batch; 0: all"
-        ),
-    )
     epochs: float | None = Field(
         None, gt=0, description="passes over the training split, instead of steps"
     )
@@ -280,11 +272,12 @@ class TrainSettings(Section):
             " for weaksup-cclk), 2 rows of a cluster"
         ),
     )
-    queue: Annotated[int, Field(ge=0)] | Literal["all"] = Field(
+    queue: int = Field(
         0,
+        ge=0,
         description=(
             "past samples, embedded by a momentum encoder, that are neighbors beside the batch; 0:"
-            " none; all: of the training split, those nearest in the condition"
+            " none"
         ),
     )
     ema: float = Field(
@@ -322,11 +315,6 @@ class TrainSettings(Section):
             " NODE_RANK in its environment unless SLURM starts them"
         ),
     )
-
-    @property
-    def queue_rows(self) -> int:
-        """The number of samples in the queue that must not be in the batch."""
-        return 0 if self.queue == "all" else self.queue
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainSettings:

@@ -24,13 +24,13 @@ from cclk.training.check import require_readable
 from cclk.training.checkpoints import (
     CHECKPOINTS,
     RunIdentity,
-    has_checkpoints,
+    checkpoints,
     load_checkpoint,
     save_checkpoint,
 )
 from cclk.training.display import Display
 from cclk.training.launch import Agreement, joined, launch
-from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
+from cclk.training.metrics import METRICS, Clock, MetricsWriter
 from cclk.training.removal import describe_removal
 from cclk.training.run_folder import (
     ENCODER,
@@ -115,7 +115,7 @@ def _train(
                 loop.run()
         except BaseException:
             if first and (loop is None or not loop.begun):
-                before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS, LOCK))
+                before.restore((SETTINGS, METRICS, CHECKPOINTS, LOCK))
             raise
 
 
@@ -147,17 +147,17 @@ def resume(
 
 def _require_checkpoints(run: RunFolder) -> None:
     """Raise an error if the checkpoints of a run were deleted: it must not restart unasked."""
-    if has_checkpoints(run.folder):
+    if checkpoints(run.folder):
         return
-    checkpoints = run.folder / CHECKPOINTS
+    folder = run.folder / CHECKPOINTS
     logged = max((int(line["step"]) for line in run.metrics()), default=0)
     if (
-        not checkpoints.is_dir()
+        not folder.is_dir()
         or (run.folder / ENCODER).exists()
         or logged > run.settings.train.checkpoint_every
     ):
         raise RunError(
-            f"{checkpoints} is missing or empty, although {logged} steps were logged: restore it,"
+            f"{folder} is missing or empty, although {logged} steps were logged: restore it,"
             " or train again, into another folder"
         )
 
