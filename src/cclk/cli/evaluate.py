@@ -41,8 +41,8 @@ def evaluate(
     worst of a panel of probes. Writes RUN/evaluation.json, prints a table, and reports whether
     training removed the condition and what that cost in accuracy.
     """
+    from cclk.evaluation import score_table
     from cclk.evaluation.run_evaluation import label_and_condition
-    from cclk.evaluation.table import evaluation_table
     from cclk.run import Run
     from cclk.training._process import retain_freed_memory
     from cclk.training.methods import find
@@ -60,8 +60,8 @@ def evaluate(
         labels = {label_and_condition(run)[0] for run in opened}
         label = labels.pop() if len(labels) == 1 else "label"
         console = Console()
-        console.print(evaluation_table(evaluations, label=label))
-        lines = [
+        lines = [score_table(evaluations, label)]
+        lines += [
             f"{name}, {sentence}" if len(named) > 1 else sentence
             for name, evaluation in evaluations.items()
             for sentence in evaluation.sentences(label_and_condition(named[name])[0])
