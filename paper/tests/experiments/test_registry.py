@@ -286,7 +286,9 @@ def test_bandwidths_elsewhere_rescale_the_condition(size: Size) -> None:
     for cell, settings in variants(plan):
         assert settings.data.condition_scale == cell.x
         assert not settings.data.standardize, "else the scale would not be seen"
-        scales.setdefault(cell.row, set()).add(settings.loss.kernel_options.get("length_scale"))
+        scales.setdefault(cell.row, set()).add(
+            settings.loss.kernel_options.get("length_scale", "auto")
+        )
     fixed, auto = scales.values()
     assert auto == {"auto"}
     assert len(fixed) == 1

@@ -33,8 +33,7 @@ class MethodSpec:
 
     Args:
         loss: Class or function that returns the loss, a module called as `loss(x, y, condition)`.
-            It is called with those of the settings `temperature`, `views`, `symmetric`, `ridge`,
-            `solver`, `weights`, `positives`, `own_share`, `beta`, `tau_plus` and `uniform_share`
+            It is called with `temperature`, `weights` and those of the `loss_options`
             that its signature has, with the fitted `kernel` and with `gather_distributed=True`
             likewise. A loss that has no `gather_distributed` sees the rows of its own process only.
         conditions_on: What the loss gets as condition: the "condition" of the data, its k-means

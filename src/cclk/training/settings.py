@@ -306,9 +306,7 @@ class TrainSettings(Section):
     steps: int | None = Field(
         None,
         ge=1,
-        description=(
-            "batches to train on; default: 400 to remove a condition of numbers, else 1,175"
-        ),
+        description=("batches; default: 400 to remove a condition of numbers, else 1,175"),
     )
     sampler: Literal["auto", "uniform", "local", "clusters"] = Field(
         "auto",
