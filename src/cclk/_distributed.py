@@ -9,10 +9,6 @@ compute on the joined batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,50 +16,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from cclk.condition import Condition
-
 
 def active() -> bool:
     """Whether this is one of several processes."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What a process knows of the joined batch without a message from the others."""
-
-    counts: list[int]
-    """The number of samples of each process."""
-    own: Condition | None
-    """The condition that losses are called with."""
-    condition: Condition | None
-    """The condition of all samples."""
-    gathered: bool = False
-    """Whether losses are called with the embeddings and the condition of all samples."""
-
-
-_joined: ContextVar[Joined | None] = ContextVar("joined", default=None)
-
-
-@contextmanager
-def knowing(joined: Joined) -> Iterator[None]:
-    """Let losses use what this process knows instead of asking the others.
-
-    A loss is then that of the own anchors; its mean over processes is that of the joined batch.
-
-    Args:
-        joined: Of the batch of the losses inside the block, the same on all processes.
-    """
-    token = _joined.set(joined)
-    try:
-        yield
-    finally:
-        _joined.reset(token)
-
-
-def known() -> Joined | None:
-    """What is known of the joined batch."""
-    return _joined.get()
 
 
 def sizes(local: int, device: torch.device) -> list[int]:

@@ -74,7 +74,7 @@ class Condition:
         elif isinstance(rows, Tensor) and rows.dtype != torch.bool:
             index = rows
         else:
-            index = torch.arange(len(self), device=self.values.device)[rows]
+            index = torch.arange(self.values.shape[0], device=self.values.device)[rows]
         return Condition(values.double(), self.columns, self.dtype, index)
 
     def to(self, device: torch.device | None) -> Condition:

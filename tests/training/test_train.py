@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +21,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import cclk
 from cclk.cli.main import main
 from cclk.data.dataset import Split
 from cclk.errors import CclkWarning, RunError, SettingsError
-from cclk.losses import ConditionalLoss
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training import train as training
-from cclk.training import trainer as trainer_module
-from cclk.training.batch_norm import SynchronizedBatchNorm
 from cclk.training.callbacks import Callback, Embed
 from cclk.training.checkpoints import KEPT
 from cclk.training.run_folder import RunFolder, load_dataset
@@ -487,43 +482,6 @@ def test_several_processes_train_as_one(
         for folder in (alone.folder, tmp_path / "two")
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-7)
-
-
-def test_small_heads_are_computed_for_all_processes(
-    vectors: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not large ones, and not with a loss that may gather by itself."""
-
-    class Own(cclk.InfoNCE):
-        def forward(self, *_: object, **__: object) -> torch.Tensor:
-            return torch.zeros(())
-
-    class Alignment(ConditionalLoss):
-        def objective(
-            self, scores: torch.Tensor, weights: torch.Tensor, layout: object
-        ) -> torch.Tensor:
-            return scores.sum(dim=1)
-
-    def joined(head: str, loss: torch.nn.Module | None = None) -> bool:
-        settings = small(vectors, head=head)
-        trainer = Trainer(settings, load_dataset(settings))
-        trainer._counts = [8, 8]
-        if loss is not None:
-            trainer.method = replace(trainer.method, loss=loss)
-        trainer._synchronize()
-        synchronized = any(
-            isinstance(each, SynchronizedBatchNorm) for each in trainer.network.head.modules()
-        )
-        assert trainer.network.counts == (None if synchronized or head == "linear" else [8, 8])
-        return trainer.network.counts is not None
-
-    assert joined("linear-bn")
-    assert joined("linear-bn", Alignment(gather_distributed=True))
-    assert not joined("linear-bn", Alignment())
-    assert not joined("linear-bn", Own(gather_distributed=True))
-    assert not joined("linear")
-    monkeypatch.setattr(trainer_module, "_WORK", 10.0)
-    assert not joined("linear-bn")
 
 
 def test_machines_need_the_address_of_the_first(

@@ -18,7 +18,6 @@ from cclk.columns import Column
 from cclk.condition import WIDE, Condition, placed
 from cclk.kernels import Kernel
 from cclk.kernels.base import group_numbers
-from cclk.operator.solvers import check_values
 
 COSINES = 4
 AXES = 8
@@ -132,7 +131,6 @@ def _principal(values: Tensor) -> Tensor:
 
 def _eigenvectors(kernel: Kernel, condition: Condition) -> ColumnFunctions:
     """The leading eigenvectors of H K H by subspace iteration, weighted by their eigenvalues."""
-    check_values(kernel, condition)
     matrix = kernel.evaluate(condition, condition)
     matrix = matrix - matrix.mean(dim=0)
     matrix = matrix - matrix.mean(dim=1, keepdim=True)

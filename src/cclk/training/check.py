@@ -17,11 +17,12 @@ from cclk.condition import placed
 from cclk.data.dataset import CONSTANT, UNLABELED, Dataset, Split
 from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
-from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings
 from cclk.training.trainer import Trainer
+from cclk.weights.diagnose import judge
+from cclk.weights.variants import weigh
 
 _BATCH = 256
 _SECONDS = 30
@@ -239,8 +240,9 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         queue = others[~torch.isin(others, rows)][: settings.train.queue]
         seen = built.condition.rows(torch.cat([rows, queue]))
         how = methods.conditioning(built, settings)
-        size, wrong = examine_kernel(how, seen, anchors=len(rows))
-        return float(size.median()), wrong
+        how.kernel.ensure_fitted(seen)
+        found = judge(how, weigh(how, seen, torch.float64), anchors=len(rows))
+        return float(found.effective_sample_size.median()), found.problem
 
 
 def _duration(settings: Settings, dataset: Dataset) -> Finding:

@@ -21,9 +21,9 @@ from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
-from cclk.operator.weights import Conditioning
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
+from cclk.weights.variants import Conditioning
 
 __all__ = ["Method", "MethodSpec", "build", "find", "fitting_batch"]
 

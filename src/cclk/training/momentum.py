@@ -69,8 +69,7 @@ class Momentum:
         """Return the loss of a step, and add its keys to the queue.
 
         Args:
-            queries: the trained network's embeddings of both views, (2 n, d): of the local rows, or
-                of all if the network joins them.
+            queries: the trained network's embeddings of both views of the local rows, (2 n, d).
             views: the augmented samples of the local rows.
             condition: condition of the rows of the queries.
             rows: row numbers of the joined batch.
@@ -82,13 +81,12 @@ class Momentum:
             if self.symmetric:
                 other, keys = self.follower(views).chunk(2)
             else:
-                keys = self.follower(views.chunk(2)[1], number=1)
+                keys = self.follower(views.chunk(2)[1])
         with _no_kernel_warning() if support is None else nullcontext():
             loss: Tensor = self.method.loss(first, keys, condition, support=support)
         if self.symmetric:
             loss = (loss + self.method.loss(second, other, condition, support=support)) / 2
-        local = len(counts) > 1 and self.follower.counts is None
-        self._push(distributed.gather(keys, counts) if local else keys, rows)
+        self._push(distributed.gather(keys, counts) if len(counts) > 1 else keys, rows)
         return loss
 
     @torch.no_grad()

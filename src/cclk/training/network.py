@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cclk import _distributed as distributed
 from cclk._reading import reason
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkError, SettingsError
@@ -26,13 +25,7 @@ class ContrastiveNetwork(nn.Module):
     Args:
         settings: encoder, head and seed.
         shape: shape of a sample: (c, h, w) for images, (k,) for vectors.
-
-    Attributes:
-        counts: number of samples of each process, if the head gets the features of all processes
-            in training; by default it gets those of its own.
     """
-
-    counts: list[int] | None = None
 
     def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
         super().__init__()
@@ -53,27 +46,15 @@ class ContrastiveNetwork(nn.Module):
                 model.head, self.encoder.width, model.projection, self.encoder.network_width
             )
 
-    def forward(self, views: Tensor, number: int = 2) -> Tensor:
-        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented; in
-        training with `counts`, of the samples of all processes.
+    def forward(self, views: Tensor) -> Tensor:
+        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented.
 
         Args:
             views: one view of all samples after the other.
-            number: number of views.
         """
         features = self.encoder.encode(views)
-        if self.training and self.counts is not None:
-            features = self._joined(features, self.counts, number)
         projection: Tensor = self.head(features)
         return projection
-
-    @staticmethod
-    def _joined(features: Tensor, counts: list[int], number: int) -> Tensor:
-        """The features of all processes, one view of all samples after the other."""
-        # Not every version of torch sends bfloat16.
-        wide = features.to(torch.promote_types(features.dtype, torch.float32))
-        own = torch.stack(wide.chunk(number), dim=1)
-        return distributed.gather(own, counts).transpose(0, 1).flatten(0, 1)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False

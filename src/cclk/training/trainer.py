@@ -16,13 +16,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import CONSTANT, Dataset
 from cclk.errors import DataError, SettingsError
-from cclk.losses.base import ContrastiveLoss
 from cclk.losses.chunks import Chunks
-from cclk.operator.diagnose import examine
 from cclk.training import _process, methods
 from cclk.training.batch_norm import alone, synchronize
 from cclk.training.launch import launch
@@ -32,13 +29,11 @@ from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.removal import ReleasingNetwork, Removal
 from cclk.training.settings import Settings, import_paths
+from cclk.weights.diagnose import judge
+from cclk.weights.variants import weigh
 
 _DEFAULT_STEPS = 1175
 """The paper's number on ColorMNIST."""
-_WORK = 1e8
-"""Floating-point operations that take no longer than the messages of two batch norms."""
-_REPEATABLE = (nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU)
-"""Layers of a head that compute the same on every process."""
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -79,7 +74,7 @@ class Trainer:
         bounds = [size * rank // world for rank in range(world + 1)]
         self._counts = [stop - start for start, stop in pairwise(bounds)]
         if world > 1:
-            self._synchronize()
+            synchronize(self.network)
         self.removal: Removal | None = None
         self._trained: nn.Module = self.network
         if Removal.wanted(settings):
@@ -108,30 +103,6 @@ class Trainer:
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
         self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
-
-    def _synchronize(self) -> None:
-        """Normalize batches over all processes.
-
-        Every batch norm then waits for the other processes twice. A small head is faster on the
-        features of all samples, where its batch norms are the usual ones.
-        """
-        layers, loss = list(self.network.head.modules()), self.method.loss
-        # Forward and backward, of both views of the samples of the other processes.
-        others = 2 * (sum(self._counts) - min(self._counts))
-        work = 6 * others * sum(each.numel() for each in self.network.head.parameters())
-        if (
-            work <= _WORK
-            and any(type(layer) is nn.BatchNorm1d for layer in layers)
-            and all(type(layer) in _REPEATABLE for layer in layers)
-            # Others may gather by themselves.
-            and isinstance(loss, ContrastiveLoss)
-            and type(loss).forward.__module__.startswith("cclk.losses.")
-            and loss.options.gather_distributed
-        ):
-            self.network.counts = self._counts
-            synchronize(self.network.encoder)
-        else:
-            synchronize(self.network)
 
     def _check_chunk(self) -> None:
         train = self.settings.train
@@ -174,16 +145,13 @@ class Trainer:
             more = self.removal.loss(
                 step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
             )
-        condition = joined = None
-        gathered = self.network.counts is not None
+        condition = None
         if self.method.condition is not None:
-            joined = self.method.condition.rows(rows).to(self.fabric.device)
-            condition = joined if gathered else joined.rows(self._own)
-        with distributed.knowing(distributed.Joined(self._counts, condition, joined, gathered)):
-            if self.momentum is None:
-                loss = self.method.loss(*projections.chunk(2), condition)
-            else:
-                loss = self.momentum.loss(projections, views, condition, rows, self._counts)
+            condition = self.method.condition.rows(rows[self._own]).to(self.fabric.device)
+        if self.momentum is None:
+            loss = self.method.loss(*projections.chunk(2), condition)
+        else:
+            loss = self.momentum.loss(projections, views, condition, rows, self._counts)
         if self.removal is not None and more is not None:
             loss = self.removal.contrast * loss + more
         for group in self.optimizer.param_groups:
@@ -261,18 +229,16 @@ class Trainer:
         }
         report = getattr(self.method.loss, "report", None)
         if report is not None:
-            line["floored"] = float(report.floored)
+            line["clamped"] = float(report.clamped)
         if self.removal is not None and self.removal.last is not None:
             line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
             rows = self._rows
             if self.momentum is not None:
                 rows = torch.cat([rows, self.momentum.used])
-            neighbors, _ = examine(
-                methods.conditioning(self.method, self.settings),
-                self.method.condition.rows(rows),
-                anchors=len(self._rows),
-            )
+            how = methods.conditioning(self.method, self.settings)
+            weights = weigh(how, self.method.condition.rows(rows), torch.float64)
+            neighbors = judge(how, weights, anchors=len(self._rows)).effective_sample_size
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
 
