@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY, patch
 
 import numpy as np
 import torch
@@ -38,9 +39,7 @@ from cclk.estimator import ConditionalEncoder
 from cclk.evaluation import Evaluation, card, read_evaluation
 from cclk.evaluation.table import evaluation_table
 from cclk.report import RunView, plots
-from cclk.report.headline import summarize
-from cclk.report.html_tables import comparison_table, probe_tables
-from cclk.training import checkpoints
+from cclk.report.page import render
 from cclk.training import settings as training_settings
 from cclk.training import train as training
 from cclk.training.metrics import read_metrics
@@ -386,8 +385,8 @@ def _evaluation(folder: Path) -> Case:
         if evaluation is None:
             return []
         runs = [RunView("a", evaluation=first), RunView("b", evaluation=evaluation)]
-        str(evaluation), summarize(runs), comparison_table(runs), plots.tradeoffs(runs)
-        evaluation_table({"b": evaluation}), probe_tables(runs), card(evaluation.leakages)
+        str(evaluation), render(runs), card(evaluation.leakages)
+        evaluation_table({"b": evaluation})
         return list(_numbers(evaluation))
 
     return reader(path, _bytes_or(seeds, edit, 0.3), use)
@@ -546,10 +545,8 @@ def _checkpoint(folder: Path) -> Case:
     intact = {name: value.clone() for name, value in trainer.network.state_dict().items()}
 
     def use() -> list[float]:
-        # A digest that matches: other files are refused before they are parsed.
-        line = checkpoints._digest_line(path, [path.read_bytes()])
-        path.with_suffix(".sha256").write_bytes(line)
-        loop._restore()
+        with patch("cclk._files._digest", return_value=ANY):  # others are refused before
+            loop._restore()
         sums = [float(value.double().sum()) for value in trainer.network.state_dict().values()]
         trainer.network.load_state_dict(intact)
         return sums

@@ -4,15 +4,13 @@
               of one process with two threads, which rounds differently too. In float64: rounding
               errors of float32, of any origin, grow to 0.1 within 100 steps, as the last curves
               show
-    speed     images per second of two processes with one thread each, against one with two threads
     traffic   bytes that a process receives in a step of the loss, against the cost model
 
 The cost model of the loss, for a joined batch of b samples on P processes, embeddings of width d
 and a condition of k numbers, per process and step:
 
     received  (P - 1) / P (8 b d + 8 b k) bytes: embeddings of the other view, the gradients of its
-              own embeddings, and the condition (`cclk train` knows the condition and does not send
-              it)
+              own embeddings, and the condition
     computed  6 b^2 d / P operations, less where only some pairs matter
     stored    8 b d bytes for the neighbors and their gradient, and a tile of scores, 4 bytes each
 """
@@ -50,17 +48,11 @@ MORE: dict[str, list[str]] = {
     "fair-cclk, queue of 512": ["--method", "fair-cclk", "--queue", "512", "--ema", "0.9"],
     "fair-cclk, leakage penalty": ["--method", "fair-cclk", "--leakage-penalty", "1"],
 }
-STEPS, SMALL_BATCH, BATCH = 100, 64, 256
-"""The small batches are those of the curves: float64 is slow."""
+STEPS, SMALL_BATCH = 100, 64
+"""Of the curves: float64 is slow."""
 FLOAT32 = "fair-cclk, float32"
 CONTROL = "one process, two threads"
 NETWORK = ["--dataset", "colordigits", "--augmentation", "digits"]
-RESNET_9 = "{ stem = 'cifar', width = 16, blocks = [1, 1, 1, 1] }"
-SPEED = {
-    "LeNet-5": ["--batch-size", str(BATCH), "--steps", "200", "--log-every", "20"],
-    "ResNet-9": ["--batch-size", str(BATCH), "--steps", "40", "--log-every", "5",
-                 "--encoder", "resnet18", "--encoder-options", RESNET_9],
-}  # fmt: skip
 SIZE, DIMENSION, COLUMNS = 4096, 128, 3
 
 
@@ -134,23 +126,6 @@ def curves(counts: tuple[int, ...], names: Sequence[str], seeds: int) -> list[di
     return rows
 
 
-def speed(rounds: int) -> list[dict[str, object]]:
-    """Images per second, the best of several rounds."""
-    rows: list[dict[str, object]] = []
-    for network, options in SPEED.items():
-        best = {"two processes": 0.0, "two threads": 0.0}
-        for _ in range(rounds):
-            for name, processes, threads in (("two processes", 2, 1), ("two threads", 1, 2)):
-                with tempfile.TemporaryDirectory() as folder:
-                    lines = train(Path(folder, "run"), processes, threads, *options)
-                fast = sorted(line["samples_per_second"] for line in lines)[len(lines) // 2]
-                best[name] = max(best[name], fast)
-        ratio = best["two processes"] / best["two threads"]
-        print(f"{network}, two processes: {ratio:.2f} of two threads", flush=True)
-        rows.append({"network": network, "images_per_second": best, "ratio": round(ratio, 3)})
-    return rows
-
-
 def traffic(world: int) -> dict[str, object]:
     """The bytes that the loss receives in a process, and what the cost model says."""
     with tempfile.TemporaryDirectory() as folder:
@@ -203,15 +178,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result here")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison of speed")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the curves")
-    parser.add_argument("--only", choices=("curves", "speed", "traffic"), help="keep the others")
+    parser.add_argument("--only", choices=("curves", "traffic"), help="keep the others")
     parser.add_argument("--curves", choices=VARIANTS, nargs="+", help="keep other curves")
     arguments = parser.parse_args()
     names = arguments.curves or list(VARIANTS)
     parts: dict[str, Callable[[], object]] = {
         "traffic": lambda: [traffic(world) for world in (2, 4)],
-        "speed": lambda: speed(arguments.rounds),
         "curves": lambda: curves((2, 4), names, arguments.seeds),
     }
     result: dict[str, object] = {}

@@ -134,7 +134,7 @@ def cost_model() -> str:
 
 
 def several_processes() -> str:
-    """Curves, speed and traffic of training on several processes."""
+    """Curves and traffic of training on several processes."""
     result = read_result("benchmark-processes")
     columns = list(dict.fromkeys(row["processes"] for row in result["curves"]))
     heads = [each if each == processes.CONTROL else f"{each} processes" for each in columns]
@@ -144,16 +144,11 @@ def several_processes() -> str:
     for method in (each for each in processes.VARIANTS if each in measured):
         shown = (f"{max(curves[method, each]['largest_differences']):.0e}" for each in columns)
         lines.append(f"| {method} | {' | '.join(shown)} |")
-    speeds = " and ".join(
-        f"{row['ratio']:.2f} ({row['network']}, {_step_milliseconds(row):.0f} ms a step)"
-        for row in result["speed"]
-    )
     text = (
         f"Largest relative difference of the loss of any of {processes.STEPS} steps from that of"
         f" one process with one thread, in float64 and batches of {processes.SMALL_BATCH}: of the"
         " seed where it is largest. The first column is what rounding alone does. In float32, as"
-        " in the last row, rounding errors of any origin grow while the network learns. Two"
-        f" processes with one thread each train at {speeds} of the speed of one with two threads."
+        " in the last row, rounding errors of any origin grow while the network learns."
         " Bytes received in a step of the loss, and by the cost model: "
         + "; ".join(
             f"{row['bytes']:,.0f} and {row['cost_model']:,.0f} on {row['processes']} processes"
@@ -162,11 +157,6 @@ def several_processes() -> str:
         + "."
     )
     return "\n".join([*lines, "", f"{text} {_source(result)}"])
-
-
-def _step_milliseconds(row: dict[str, Any]) -> float:
-    """The duration of a step of one process with two threads."""
-    return 1e3 * processes.BATCH / float(row["images_per_second"]["two threads"])
 
 
 def chunks() -> str:

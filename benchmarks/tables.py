@@ -24,7 +24,7 @@ from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
-from cclk.training.settings import REMOVAL
+from cclk.training.resolve import REMOVAL
 
 PAGES = [
     path.relative_to(ROOT).as_posix()

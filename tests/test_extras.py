@@ -37,7 +37,6 @@ LIGHT = {
     "rich",
     "safetensors",
     "sklearn",
-    "tensorboard",
 }
 
 

@@ -108,7 +108,7 @@ def test_links_are_not_written_through(tmp_path: Path, monkeypatch: pytest.Monke
     replace_text(path, "ours")
     assert (path.read_text(), path.is_symlink(), other.read_text()) == ("ours", False, "theirs")
     monkeypatch.setattr(_files.secrets, "token_hex", lambda _: "known")
-    (tmp_path / ".cclk-known.draft").symlink_to(other)
+    (tmp_path / f"{_files._DRAFT}{os.getpid()}-known.draft").symlink_to(other)
     (tmp_path / LOCK).symlink_to(other)
     with pytest.raises(OSError, match="file could not be written: File exists"):
         replace_text(path, "again")

@@ -24,7 +24,7 @@ from benchmarks.faults.rows import Row
 
 T = TypeVar("T")
 ENCODER = "encoder.safetensors"
-_CHANGING = (".lock", "tensorboard")
+_CHANGING = (".lock",)
 """What a command may write in a run folder whether it succeeds or not."""
 
 

@@ -69,8 +69,7 @@ def checkpoints(bench: Bench) -> None:
         folder = bench.interrupted()
         old = bench.random.choice(_checkpoints(folder))
         name = f"step-{bench.random.choice((1, 3, 5, 7, 8)):09d}"
-        for suffix in (".sha256", ".safetensors"):
-            old.with_suffix(suffix).rename(old.with_name(name + suffix))
+        old.rename(old.with_name(f"{name}.safetensors"))
         _resume(row, folder, bench.finished)
     row = bench.row("resume in Python: settings.json", "one setting edited")
     for _ in bench.each(row, range(max(1, total // 25))):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,11 @@ import torch
 
 import cclk
 from cclk import datasets
-from cclk._files import make_parent, replace_file, scratch_file, writing
 from cclk.backbones.extractor import Extractor
 from cclk.data import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import DataError, FeatureError
+from cclk_paper._files import replace_file, writing
 from cclk_paper.datasets.feature_files import row_ids
 
 _BLOCK = 4096
@@ -89,7 +90,8 @@ def extract(
         raise FeatureError(
             f"{dataset.name} contains vectors, but features are extracted from images"
         )
-    make_parent(out)
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
     splits = {name: getattr(dataset, name) for name in ("train", "validation", "test")}
     ids = _ids(splits)
     metadata: dict[str, object] = {
@@ -98,12 +100,11 @@ def extract(
         **extractor.metadata,
         "version": cclk.__version__,
     }
-    with scratch_file(out) as raw:
+    with tempfile.TemporaryFile(dir=out.parent, buffering=0) as raw:
 
         def keep(content: bytes) -> None:
             with writing(out):
                 raw.write(content)
-                raw.flush()
 
         def check(width: int) -> None:
             most = min(width, len(dataset.train) - 1)

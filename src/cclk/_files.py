@@ -1,7 +1,7 @@
 """Atomic file writes, and locks: a crash, a signal or a full disk never leaves a partial file.
 
 A file is written under a temporary name, a draft, and renamed when it is complete. Every write of
-this package goes through this module, so that each failure names the file and the cause.
+this package goes through this module, so that a failure names the file and the cause.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import json
 import os
 import platform
 import secrets
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from cclk._extras import needed_for
-from cclk._reading import file_size, reason
+from cclk._reading import file_size, parse_json, read_bytes, reason
 from cclk.errors import RunError
 
 try:
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"
 """The lock file in a folder."""
-_DRAFTS = ".cclk-*.draft"
+_DRAFT = f".cclk-{platform.node()}-"
+"""How the names of drafts of this machine begin; the process id follows."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _DIGEST = "digest"
 
@@ -78,9 +78,9 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")
         remove_stale_drafts(path.parent)
-        draft, descriptor = _open_draft(path.parent)
+        draft = path.parent / f"{_DRAFT}{os.getpid()}-{secrets.token_hex(4)}.draft"
+        raw = _Draft(draft, "x+b")
     try:
-        raw = _Draft(descriptor, "r+b")
         with io.BufferedRandom(raw) as file:
             try:
                 write(file)
@@ -91,9 +91,9 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
                 file.flush()
                 if raw.failure is not None:
                     raise raw.failure
-                os.fsync(descriptor)
+                os.fsync(raw.fileno())
                 draft.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -106,47 +106,6 @@ def replace_bytes(path: Path, content: bytes) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     replace_bytes(path, text.encode())
-
-
-def move_file(source: Path, path: Path) -> None:
-    """Move a complete file into its folder, durably.
-
-    Args:
-        source: The file, on the same file system.
-        path: The file to create or replace.
-    """
-    with writing(path):
-        with source.open("rb") as file:
-            os.fsync(file.fileno())
-        source.replace(path)
-        _sync_folder(path.parent)
-
-
-def open_log(path: Path) -> IO[bytes]:
-    """Open a file that grows line by line, to append to it.
-
-    Args:
-        path: The file; it is created if necessary.
-    """
-    with writing(path):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK
-        return os.fdopen(os.open(path, flags, 0o666), "ab")
-
-
-@contextmanager
-def scratch_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file without a name, of which nothing is left behind.
-
-    Args:
-        path: The file that is going to be written from it; it is in the same folder.
-    """
-    with writing(path):
-        file = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
-    try:
-        yield file
-    finally:
-        with suppress(OSError):  # of a write that has failed before
-            file.close()
 
 
 class _Draft(io.FileIO):
@@ -166,39 +125,19 @@ class _Draft(io.FileIO):
         return memoryview(content).nbytes  # type: ignore[arg-type]
 
 
-def _open_draft(folder: Path) -> tuple[Path, int]:
-    """Create a draft, with the rights of the umask, and lock it while its process lives."""
-    while True:
-        draft = folder / f".cclk-{secrets.token_hex(8)}.draft"
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
-        if fcntl is not None:
-            with suppress(OSError):  # not on every network file system
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if _is_at(descriptor, draft):
-            return draft, descriptor
-        os.close(descriptor)  # removed as stale before it was locked
-
-
-def remove_stale_drafts(folder: Path, pattern: str = _DRAFTS) -> None:
-    """Delete drafts that a killed process left in a folder; those of running processes are locked.
-
-    Args:
-        folder: The folder.
-        pattern: Of the drafts below it.
-    """
-    if fcntl is None:
+def remove_stale_drafts(folder: Path, below: str = "") -> None:
+    """Delete the drafts in a folder whose processes, which their names tell, have ended."""
+    if fcntl is None:  # on Windows, signal 0 ends a process
         return
-    for draft in folder.glob(pattern):
-        with suppress(OSError):  # locked, or of another user
-            descriptor = os.open(draft, os.O_RDONLY | _NO_LINK)
+    for draft in folder.glob(f"{below}{_DRAFT}*.draft"):
+        with suppress(PermissionError, ValueError, OverflowError):  # of another user
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                draft.unlink()
-            finally:
-                os.close(descriptor)
+                os.kill(int(draft.name.removeprefix(_DRAFT).partition("-")[0]), 0)
+            except ProcessLookupError:
+                draft.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a renamed entry of a folder durable, where the file system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -230,7 +169,7 @@ def locked(target: Path) -> Iterator[None]:
     try:
         remove_stale_drafts(path.parent)
         if folder:
-            remove_stale_drafts(target, f"*/{_DRAFTS}")
+            remove_stale_drafts(target, "*/")
         yield
     finally:
         with suppress(OSError):
@@ -273,18 +212,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a .safetensors file atomically and reproducibly, with a digest in its metadata."""
-    parts = tensor_file(tensors, metadata)
-    replace_file(path, lambda file: file.writelines(parts))
-
-
-def tensor_file(
-    tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
-) -> list[bytes | memoryview]:
-    """The content of a .safetensors file, in parts.
+    """Write a .safetensors file atomically and reproducibly, with a digest in its metadata.
 
     The library writes metadata in the order of a hash map, which differs between processes; here
-    it is sorted. A digest of values and metadata is added to the metadata.
+    it is sorted. The digest is of the values and the metadata.
     """
     with needed_for("writing .safetensors files"):
         from safetensors.torch import save
@@ -292,67 +223,50 @@ def tensor_file(
     content = memoryview(
         save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(metadata))
     )
-    # The file is the length of the header in 8 bytes, the header as JSON, and the values.
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(bytes(content[8:end]))
+    header, values = _parts(content)
     header["__metadata__"] = dict(sorted(metadata.items()))
-    header["__metadata__"][_DIGEST] = _digest(header, [content[end:]])
+    header["__metadata__"][_DIGEST] = _digest(header, values)
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # values are aligned to 8 bytes
-    return [len(text).to_bytes(8, "little"), text, content[end:]]
+    replace_file(
+        path, lambda file: file.writelines([len(text).to_bytes(8, "little"), text, values])
+    )
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and metadata of a .safetensors file; a digest in it is verified.
+    """Read the tensors and metadata of a .safetensors file; a digest in it is verified first.
 
     Raises:
         OSError: If it is missing, damaged, or not of this format.
     """
     with needed_for("reading .safetensors files"):
-        from safetensors import safe_open
-
-    file_size(path)  # a pipe or device might never end
-    try:
-        with safe_open(path, framework="pt") as stored:
-            metadata = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        expected = metadata.pop(_DIGEST, None)  # files of other tools have none
-        actual = None if expected is None else _digest_of_file(path)
-    except Exception as error:  # a damaged header can make the library raise nearly anything
-        raise OSError(reason(error)) from error
-    if expected != actual:
-        raise OSError("its content does not match its digest")
-    return tensors, metadata
-
-
-def parse_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of the content of a .safetensors file.
-
-    Raises:
-        ValueError: If it is not of this format.
-    """
-    with needed_for("reading .safetensors files"):
         from safetensors.torch import load
 
     try:
-        tensors = load(content)
+        content = read_bytes(path, file_size(path))
+        header, values = _parts(memoryview(content))
+        metadata: dict[str, str] = header.get("__metadata__", {})
+        expected = metadata.pop(_DIGEST, None)  # files of other tools have none
+        if expected is not None and expected != _digest(header, values):
+            raise OSError("its content does not match its digest")
+        return load(content), metadata
+    except OSError:
+        raise
     except Exception as error:  # a damaged header can make the library raise nearly anything
-        raise ValueError(reason(error)) from error
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    return tensors, header.get("__metadata__", {})
+        raise OSError(reason(error)) from error
 
 
-def _digest_of_file(path: Path) -> str:
-    """The digest that `write_tensors` would store in this file."""
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        del header["__metadata__"][_DIGEST]
-        return _digest(header, iter(lambda: file.read(1 << 20), b""))
+def _parts(content: memoryview) -> tuple[dict[str, Any], memoryview]:
+    """The header and the values of a .safetensors file, after the length of the header."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = parse_json(bytes(content[8:end]).decode())
+    if not isinstance(header, dict):
+        raise ValueError("its header is not an object")
+    return header, content[end:]
 
 
-def _digest(header: object, values: Iterable[bytes | memoryview]) -> str:
+def _digest(header: object, values: memoryview) -> str:
     """SHA-256 of the header of a .safetensors file and of the values after it."""
     state = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for part in values:
-        state.update(part)
+    state.update(values)
     return state.hexdigest()

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 from cclk.cli.main import main
-from cclk.cli.setting_options import SUITED
 from cclk.registry import METHODS
-from cclk.training.own_table import OwnTable
 from cclk.training.settings import choices, setting_fields
 
 
@@ -54,21 +52,11 @@ def test_the_help_of_train_fits_a_screen(columns: int) -> None:
         "digits-fair",
         "[default: fair-cclk]",
         "[default: 0.003]",
-        "[default: none; medium for fair methods with --data]",
+        "auto: medium for fair methods on a table, else none",
         "--help-all",
     ):
         assert told in words
     assert "--checkpoint-every" not in words
-
-
-def test_the_help_names_defaults_that_depend_on_the_data() -> None:
-    table = OwnTable("t.csv", image="p", condition="z").settings({}, suit=True)
-    numbers = OwnTable("t.csv", features="x", condition="z").settings({}, suit=True)
-    options = {"dataset", "dataset_options", "encoder_options"}
-    assert set(SUITED) == (table.keys() | numbers.keys()) - options
-    for name, words in SUITED.items():
-        for default in (table, numbers):
-            assert str(default.get(name, "1,175")) in words
 
 
 @pytest.mark.parametrize("command", ["train", "check"])
@@ -254,7 +242,7 @@ def test_several_columns_after_one_option(apart: bool, table: Path, tmp_path: Pa
         )
         == 0
     )
-    options = json.loads((out / "settings.json").read_text())["data"]["dataset_options"]
+    options = json.loads((out / "settings.json").read_text())["table"]
     assert (options["features"], options["condition"]) == (
         given["--features"],
         given["--condition"],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from evaluation.made_up_scores import category, number, scores
 
 from cclk.evaluation import Evaluation, FeatureScores
-from cclk.report import RunView, SampleImages, embed2d, kernel_figure
+from cclk.report import RunView
+from cclk.report.view import embed2d, kernel_figure, sample_images
 from cclk.training.settings import load
 
 
@@ -54,7 +56,8 @@ def make(
     kernel = np.exp(-distance / 4000)
     weights = np.linalg.solve(kernel + 0.01 * np.eye(48), kernel)
     ink = np.random.default_rng(1).uniform(0, 1, (6, 1, 20, 20)) > 0.7
-    images = (np.random.default_rng(2).integers(60, 255, (6, 3, 1, 1)) * ~ink).astype(np.uint8)
+    colors = np.random.default_rng(2).integers(60, 255, (6, 3, 1, 1))
+    images = torch.from_numpy((colors * ~ink).astype(np.uint8))
     steps = range(0, 600, 5)
     return RunView(
         name=name,
@@ -94,12 +97,7 @@ def make(
             if method == "infonce"
             else kernel_figure(kernel, weights, batch, condition_names=names)
         ),
-        images=SampleImages(
-            images,
-            images[:, :, 2:18, 2:18],
-            images.astype(np.float32) / 255,
-            captions=list("031245"),
-        ),
+        images=sample_images(images, images[:, :, 2:18, 2:18], images / 255, "031245"),
         label="digit",
         condition="color",
         data="ColorDigits: scikit-learn's handwritten digits on colored backgrounds.",

@@ -14,7 +14,8 @@ import pytest
 from browser import Browser
 from made_up_runs import two_runs
 
-from cclk.report import RunView, embed2d, write_report
+from cclk.report import RunView, write_report
+from cclk.report.view import embed2d
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from cclk_paper.datasets.labeled import labeled_dataset
 
 from cclk import datasets
-from cclk.report import category_names
+from cclk.report.run_view import category_names
 
 SITES = ("Oslo", "Bonn", "Lyon")
 

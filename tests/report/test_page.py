@@ -16,7 +16,8 @@ from evaluation.made_up_scores import panel
 from made_up_runs import categorical, evaluation, make, several_columns, two_runs
 
 from cclk.evaluation import Evaluation, FeatureScores, Leakage
-from cclk.report import RunView, embed2d, kernel_figure, plots, write_report
+from cclk.report import RunView, plots, write_report
+from cclk.report.view import embed2d, kernel_figure
 from cclk.training.settings import load
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from faults import largest_file
 
-import cclk
 from cclk.cli.main import main
-from cclk.errors import CclkWarning
 from cclk.training import train as training
 from cclk.training.metrics import MetricsWriter, read_metrics
 from cclk.training.settings import Settings, load
@@ -76,45 +72,3 @@ def test_metrics_stop_the_run(tmp_path: Path) -> None:
     with MetricsWriter(tmp_path, 1, enabled=True) as metrics:
         metrics.add({"step": 2, "loss": 0.125})
     assert [line["loss"] for line in read_metrics(tmp_path)] == [0.5, 0.125]
-
-
-@pytest.mark.parametrize("when", ["at the start", "later"])
-def test_tensorboard_does_not(
-    when: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    written = []
-
-    def full(self: RecordWriter, content: bytes) -> None:
-        written.append(content)
-        if len(written) > 3:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    if when == "at the start":
-        (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "tensorboard").touch()
-    else:
-        monkeypatch.setattr(RecordWriter, "write", full)
-    with pytest.warns(CclkWarning, match="could not be written.*continues without Tens") as warned:
-        run = training.train(small(data), tmp_path / "run", quiet=True)
-    assert len(warned) == 1
-    assert len(written) == (4 if when == "later" else 0)
-    assert [line["step"] for line in run.metrics()] == [1, 2, 3, 4]
-    assert cclk.load(run.folder).width == 64
-
-
-def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    for start, losses in ((0, (0.5, 0.25, 0.125)), (2, (0.0625,))):
-        with MetricsWriter(tmp_path, start, enabled=True) as metrics:
-            for step, loss in enumerate(losses, start + 1):
-                metrics.add({"step": step, "loss": loss})
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    assert events.Tags()["scalars"] == ["loss"]
-    logged = [(event.step, event.value) for event in events.Scalars("loss")]
-    assert logged == [(1, 0.5), (2, 0.25), (3, 0.0625)]
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert [(json.loads(line)["step"], json.loads(line)["loss"]) for line in lines] == logged

@@ -23,7 +23,7 @@ from cclk.data.dataset import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import Interrupted
 from cclk.training import train as training
-from cclk.training.loading import Loader
+from cclk.training.loading import Loader, Rows
 from cclk.training.settings import load
 from cclk.training.trainer import Trainer
 
@@ -44,12 +44,19 @@ class Slow:
         return rows * 10
 
 
-def rows(step: int) -> Tensor:
-    return torch.tensor([2 * step, 2 * step + 1])
+def rows(step: int) -> Rows:
+    own = torch.tensor([2 * step, 2 * step + 1])
+    return Rows(own, own[:0], own)
 
 
 def loader(x: Any, total: int = 4) -> Loader:
     return Loader(x, rows, total)
+
+
+def loaded(made: Loader, step: int) -> list[int]:
+    drawn, samples = made.load(step)
+    assert torch.equal(drawn.own, rows(step).own)
+    return samples.tolist()
 
 
 def readers() -> list[str]:
@@ -61,21 +68,21 @@ def readers() -> list[str]:
 def test_tensors_are_read_when_asked_for() -> None:
     made = loader(torch.arange(8) * 10)
     assert readers() == []
-    assert made.load(1).tolist() == [20, 30]
+    assert loaded(made, 1) == [20, 30]
     made.close()
 
 
 def test_the_next_step_is_read_meanwhile() -> None:
     x = Slow()
     made = loader(x)
-    assert made.load(0).tolist() == [0, 10]
+    assert loaded(made, 0) == [0, 10]
     x.gate.clear()
     deadline = time.time() + 10
     while len(x.reads) < 2:  # nobody has asked for step 1 yet
         assert time.time() < deadline
     x.gate.set()
     for step in (1, 2, 3):
-        assert made.load(step).tolist() == [20 * step, 20 * step + 10]
+        assert loaded(made, step) == [20 * step, 20 * step + 10]
     assert [read for read, _ in x.reads] == [
         [0, 1],
         [2, 3],
@@ -83,7 +90,7 @@ def test_the_next_step_is_read_meanwhile() -> None:
         [6, 7],
     ]  # each once, and none beyond the last step
     assert all(name.startswith("cclk-loader") for _, name in x.reads)
-    assert made.load(0).tolist() == [0, 10]  # any step may be asked for
+    assert loaded(made, 0) == [0, 10]  # any step may be asked for
     made.close()
     assert readers() == []
 

@@ -57,7 +57,6 @@ def make() -> None:
         out=RUN,
         quiet=True,
     )
-    shutil.rmtree(Path(RUN, "tensorboard"))  # not needed to resume
     Path(RUN, ".lock").unlink(missing_ok=True)
 
 

@@ -29,6 +29,7 @@ from cclk.training import methods
 from cclk.training import train as training
 from cclk.training.callbacks import Callback, Embed
 from cclk.training.checkpoints import KEPT
+from cclk.training.resolve import resolve
 from cclk.training.run_folder import RunFolder, load_dataset
 from cclk.training.settings import Settings, load
 from cclk.training.trainer import Trainer
@@ -71,13 +72,11 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "encoder.safetensors")
 
 
-def test_speed_is_in_samples_also_of_older_runs(
+def test_speed_is_in_samples(
     vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = training.train(small(vectors), tmp_path / "run")
     assert " samples/s" in capsys.readouterr().err
-    path = run.folder / "metrics.jsonl"
-    path.write_text(path.read_text().replace("samples_per_second", "images_per_second"))
     assert run.metrics()[0]["samples_per_second"] > 0
 
 
@@ -102,9 +101,7 @@ def test_every_method_trains(method: str, vectors: Path, tmp_path: Path) -> None
     assert features.isfinite().all()
     assert (run.kernel_state != {}) == (method in ("weaksup-cclk", "fair-cclk"))
     assert json.loads((tmp_path / "run" / "settings.json").read_text())["command"] == "test"
-    assert any((tmp_path / "run" / "tensorboard").iterdir())
-    for suffix in (".safetensors", ".sha256"):
-        assert len(list((tmp_path / "run" / "checkpoints").glob(f"*{suffix}"))) == KEPT
+    assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == KEPT
 
 
 @pytest.mark.parametrize("method", tuple(METHODS))
@@ -175,9 +172,9 @@ def test_outcomes_are_clusters(tmp_path: Path) -> None:
         y=np.arange(300) % 3,
         condition=condition,
     )
-    settings = small(path, method="weaksup-infonce", clusters="outcomes", holdout=0)
+    settings = small(path, method="weaksup-infonce", clusters="values", holdout=0)
     dataset = load_dataset(settings)
-    built = methods.build(settings, dataset).condition
+    built = methods.build(resolve(settings, dataset), dataset).condition
     assert built is not None
     clusters = built.values[:, 0]
     assert len(clusters.unique()) == 6
@@ -187,9 +184,10 @@ def test_outcomes_are_clusters(tmp_path: Path) -> None:
 
 
 def test_outcomes_that_never_repeat_are_no_fair_clusters(vectors: Path) -> None:
-    settings = small(vectors, method="fair-infonce", clusters="outcomes")
+    settings = small(vectors, method="fair-infonce", clusters="values")
+    dataset = load_dataset(settings)
     with pytest.raises(SettingsError, match=r"no two rows of .* have the same: set a number"):
-        methods.build(settings, load_dataset(settings))
+        methods.build(resolve(settings, dataset), dataset)
 
 
 def measure(embed: Embed, split: Split) -> dict[str, float]:
@@ -437,6 +435,7 @@ TWO, THREE = ["--devices", "2"], ["--devices", "3"]
         ({"queue": "100"}, ["--nodes", "2"]),
         ({"queue": "100", "symmetric": "false"}, TWO),
         ({"head": "mlp"}, TWO),
+        ({"leakage_penalty": "1", "penalty_rows": "101"}, TWO),
         ({"batch_size": "2"}, THREE),
     ],
     ids=str,
@@ -447,8 +446,7 @@ def test_several_processes_train_as_one(
 ) -> None:
     """Same rows, views, keys and batch statistics, joined loss: only the order of sums differs. In
     float64, because rounding errors of float32 grow to 1e-3 in eight steps, on some processors.
-    Two machines, here the same one, have a process each. A small head is computed for all rows by
-    each process, and a large one, "mlp", only for its own. The first of three processes has no rows
+    Two machines, here the same one, have a process each. The first of three processes has no rows
     of a batch of 2.
     """
     nodes = 2 if "--nodes" in processes else 1

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -37,32 +35,6 @@ def test_fewer_threads_only_where_they_are_clearly_faster(
 ) -> None:
     assert threads.fastest(lambda: seconds[torch.get_num_threads()], 4) == expected
     assert torch.get_num_threads() == 1
-
-
-def usable() -> list[int]:
-    """The cores that this thread may use; nothing where the system does not tell."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-
-
-def test_processes_share_the_cores() -> None:
-    """All threads of a process move, also those that run already, and return afterwards."""
-    cores = usable()
-    waiting, seen = threading.Event(), queue.Queue[list[int]]()
-
-    def other() -> None:
-        waiting.wait()
-        seen.put(usable())
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    with threads.on_own_cores(len(cores) - 1, len(cores)):
-        assert usable() == cores[-1:]
-        waiting.set()
-        assert seen.get(timeout=60) == cores[-1:]
-    thread.join()
-    assert usable() == cores
-    with threads.on_own_cores(0, len(cores) + 1):  # too many processes: none has its own core
-        assert usable() == cores
 
 
 def test_measuring_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from cclk.cli.output import QUIET
 from cclk_paper.cli.options import RESULTS, RUNS, WORKERS, require_positive, show
 from cclk_paper.experiments import Pool, experiment, pending
 from cclk_paper.experiments import reproduce as run_grid
-from cclk_paper.experiments.erasure import correlation_remover
 from cclk_paper.experiments.preflight import check_data
 
 _NAME = Parameter(help="which benchmark")
@@ -53,8 +52,6 @@ def bench(
     require_positive(seeds=seeds, workers=workers)
     overrides = {"data_dir": data_dir} if data_dir else {}
     jobs = pending(one, size, results_folder=results, seeds=seeds, overrides=overrides, only=only)
-    if any(job.erase and job.erase.eraser == "correlation-remover" for job in jobs):
-        correlation_remover()  # if it is not installed, it is an error now
     with Console(stderr=True, quiet=quiet).status("checking data"):
         check_data(jobs)
     command = f"cclk-paper bench {name}" + (" --size smoke" if size == "smoke" else "")

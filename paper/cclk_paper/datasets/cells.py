@@ -13,11 +13,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
-from cclk._extras import needed_for
-from cclk._reading import reason
 from cclk.data.dataset import Dataset
 from cclk.data.splits import hold_out, stratified_order
 from cclk_paper.datasets.image_folder import damaged
@@ -41,15 +40,13 @@ def load(*, data_dir: Path | None = None, seed: int = 0, holdout: int | None = N
         holdout: number of training cells held out for validation; None: a fifth.
     """
     path = table_path(data_dir, "cells/pbmc68k_reduced.h5ad", "PBMC 68k, reduced,", _SOURCE)
-    with needed_for("reading .h5ad files", "bench"):
-        import h5py  # type: ignore[import-untyped]
     try:
         with h5py.File(path, "r") as file:
             labels, types = _categories(file)
             scores = {name: file["obs"][name][()].astype(np.float64) for name in _SCORES}
             genes, expression = _expression(file, len(labels))
     except (OSError, KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
-        raise damaged(path, f"is not in the layout of scanpy ({reason(error)})") from error
+        raise damaged(path, f"is not in the layout of scanpy ({str(error)[:200]})") from error
     if not all(np.isfinite(values).all() for values in (expression, *scores.values())):
         raise damaged(path, "has values that are not finite numbers")
     if not ((labels >= 0) & (labels < len(types))).all():

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cclk._files import move_file
 from cclk.data.folder import data_folder, may_write
 from cclk.errors import DataError
 from cclk_paper.datasets.formats import LARGEST_FILE, find
@@ -223,7 +222,7 @@ def _fetch(source: Source, files: list[str], work: Path, folder: Path) -> None:
             )
     # Moved after all files are verified, so that versions are not mixed.
     for file in files:
-        move_file(work / file, folder / file)
+        (work / file).replace(folder / file)
 
 
 def _receive(address: str, target: Path) -> None:

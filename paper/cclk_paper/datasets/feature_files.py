@@ -12,6 +12,7 @@ A dataset loaded with `features=FILE` has them as its condition, whichever rows 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cclk._reading import parse_json
 from cclk.columns import Column
 from cclk.data.npz import read_npz
 from cclk.errors import DataError
@@ -82,9 +82,9 @@ def read_features(path: Path | str, dataset: str) -> FeatureFile:
                 f" {len(features)} rows of features"
             )
         try:
-            metadata: Any = parse_json(str(arrays["metadata"][()]))
+            metadata: Any = json.loads(str(arrays["metadata"][()]))
             written_for = " ".join(str(metadata["dataset"]).split())[:100]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError("its metadata does not name the dataset") from error
         # In blocks: a mask of all values would take a quarter of the memory of the features.
         for start in range(0, len(features), 4096):

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from fairlearn.preprocessing import CorrelationRemover  # type: ignore[import-untyped]
 from torch import Tensor
 
-from cclk._extras import needed_for
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import DataError
 from cclk.removal import LinearEraser
@@ -29,18 +29,6 @@ class Erasure:
     """Share of the correlation that the correlation remover removes."""
     inputs: bool = False
     """Whether to erase from the inputs; no encoder is trained then."""
-
-
-def correlation_remover() -> Any:
-    """Return the class of fairlearn.
-
-    Raises:
-        MissingExtraError: If fairlearn is not installed.
-    """
-    with needed_for("the correlation remover", extra="bench"):
-        from fairlearn.preprocessing import CorrelationRemover  # type: ignore[import-untyped]
-
-        return CorrelationRemover
 
 
 def erased(erasure: Erasure, dataset: Dataset, embed: Embed) -> Embed:
@@ -66,9 +54,9 @@ def erased(erasure: Erasure, dataset: Dataset, embed: Embed) -> Embed:
             " numbers: use another eraser"
         )
     width = dataset.train.condition.shape[1]
-    remover = correlation_remover()(
-        sensitive_feature_ids=list(range(width)), alpha=erasure.alpha
-    ).fit(_beside(dataset.train, train))
+    remover = CorrelationRemover(sensitive_feature_ids=list(range(width)), alpha=erasure.alpha).fit(
+        _beside(dataset.train, train)
+    )
 
     def remove_correlation(split: Split) -> tuple[Tensor, Tensor]:
         features, projection = embed(split)

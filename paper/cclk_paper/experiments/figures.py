@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cclk._extras import needed_for
-from cclk._files import make_parent, replace_file
 from cclk.evaluation import pareto_optimal
+from cclk_paper._files import replace_file
 from cclk_paper.experiments.frontier import LEAKAGE
 from cclk_paper.experiments.measure import TITLES, Measure, leakage_of
 from cclk_paper.experiments.plan import Frontier
@@ -159,13 +158,11 @@ def _color(number: int) -> str:
 def _save(
     path: Path, size: tuple[float, float], draw: Callable[[Any], None], panels: int = 1
 ) -> Path:
-    with needed_for("drawing figures", "report"):
-        import matplotlib
-        from matplotlib.figure import Figure
+    import matplotlib
+    from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
         figure = Figure(size, layout="constrained")
         draw(figure.subplots(1, panels))
-        make_parent(path)
         replace_file(path, lambda file: figure.savefig(file, format="svg", metadata={"Date": None}))
     return path

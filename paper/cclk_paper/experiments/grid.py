@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 import cclk
-from cclk._files import LOCK, locked, make_parent
 from cclk.errors import SettingsError
+from cclk_paper._files import locked
 from cclk_paper.experiments import results
 from cclk_paper.experiments.frontier import to_run
 from cclk_paper.experiments.job import Job
@@ -62,7 +62,6 @@ def reproduce(
         quiet: do not show progress.
     """
     path = results.path_of(results_folder, experiment.name, size)
-    make_parent(path)
     with locked(path):
         if experiment.figure is not None:
             data_dir = (overrides or {}).get("data_dir")
@@ -74,7 +73,6 @@ def reproduce(
         if not grid.tuning() and (first_stage or not grid.final()):
             return grid.write()
         runs = runs_folder / f"{experiment.name}-{size}"
-        make_parent(runs / LOCK)
         with locked(runs), GridDisplay(f"{experiment.name}, {size}", quiet) as display:
             failed: FailedRunsError | None = None
             try:

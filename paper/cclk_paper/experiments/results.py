@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from cclk._files import make_parent, replace_text
-from cclk._reading import check_json, read_json, reason
 from cclk.errors import ResultError
+from cclk_paper._files import replace_text
 from cclk_paper.experiments.erasure import Erasure
 from cclk_paper.experiments.measure import IN_PERCENT, Measure, SplitName
 from cclk_paper.experiments.plan import Claim, Frontier, Overrides, Published, Size, WeightsFigure
@@ -115,24 +114,6 @@ class ExperimentResult:
             tree.pop("column_seeds")
         return {name: value for name, value in tree.items() if name in kept}
 
-    @classmethod
-    def from_json(cls, tree: object) -> ExperimentResult:
-        """Read the content of a results file.
-
-        Args:
-            tree: the parsed JSON.
-
-        Raises:
-            ValueError: naming the field that is missing or of another type.
-        """
-        result = check_json(_FORMAT, tree)
-        if isinstance(tree, dict) and not tree.keys() & {"cells", "figure"}:
-            raise ValueError("cells: field required")
-        for number, cell in enumerate(result.cells):
-            if cell.selected is not None and cell.selected not in range(len(cell.choices) or 1):
-                raise ValueError(f"cells.{number}.selected: there is no choice {cell.selected}")
-        return result
-
 
 _FORMAT = TypeAdapter(ExperimentResult)
 
@@ -177,24 +158,34 @@ def key_of(
 def read(path: Path) -> ExperimentResult:
     """Read a results file."""
     try:
-        tree = read_json(path)
+        text = path.read_bytes()
+        result = _FORMAT.validate_json(text, strict=True)
+        if not result.cells and not result.figure and b'"cells"' not in text:
+            raise ValueError("cells: field required")
+        json.dumps(result.to_json(), allow_nan=False)
+        for number, cell in enumerate(result.cells):
+            if cell.selected is not None and cell.selected not in range(len(cell.choices) or 1):
+                raise ValueError(f"cells.{number}.selected: there is no choice {cell.selected}")
     except (OSError, ValueError) as error:
         raise ResultError(
-            f"{path} cannot be read ({reason(error)}): repair it, or delete it to run the"
-            " experiment again"
+            f"{path} is not a valid result of an experiment ({_reason(error)}): repair it, or"
+            " delete it to run the experiment again"
         ) from None
-    try:
-        return ExperimentResult.from_json(tree)
-    except ValueError as error:
-        raise ResultError(
-            f"{path} is not a valid result of an experiment ({reason(error)}): repair it,"
-            " or choose another folder"
-        ) from None
+    return result
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        field = " ".join(".".join(map(str, first["loc"])).split())[:60]
+        message = first["msg"]
+        message = message[0].lower() + message[1:60]
+        return f"{field}: {message}" if field else message
+    return getattr(error, "strerror", None) or str(error)[:200]
 
 
 def write(path: Path, result: ExperimentResult) -> None:
     """Write a results file, atomically."""
-    make_parent(path)
     replace_text(path, json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
 
 
@@ -209,7 +200,7 @@ def _is_result(path: Path) -> bool:
         with path.open("rb") as stream:
             return b'"experiment"' in stream.read(200)
     except OSError as error:
-        raise ResultError(f"{path} cannot be read ({reason(error)})") from None
+        raise ResultError(f"{path} cannot be read ({_reason(error)})") from None
 
 
 def finished_runs(folder: Path) -> dict[str, RunResult]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cclk._files import make_parent, replace_text
 from cclk.errors import ResultError
+from cclk_paper._files import replace_text
 from cclk_paper.experiments import results
 from cclk_paper.experiments.figures import draw
 from cclk_paper.experiments.markdown import markdown
@@ -44,7 +44,6 @@ def write_page(named: Mapping[str, ExperimentResult], out: Path) -> None:
         named: Results by their names on the page.
         out: The page. In an existing one, only the blocks of these results are replaced.
     """
-    make_parent(out)
     page = out.read_text(encoding="utf-8") if out.exists() else "# Results\n"
     for name, result in named.items():
         figures = draw(replace(result, experiment=name), out.parent / "figures")

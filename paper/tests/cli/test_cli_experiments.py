@@ -142,13 +142,13 @@ def test_without_a_page_it_is_printed(
         (
             "fair.json",
             b'{"experiment": "fair", "size"',
-            "fair.json cannot be read (it is not valid JSON: Expecting",
+            "fair.json is not a valid result of an experiment (invalid JSON: EOF",
         ),
-        ("x.json", b'{"experiment": \xff}', "x.json cannot be read ("),
+        ("x.json", b'{"experiment": \xff}', "x.json is not a valid result of an experiment (inv"),
         (
             "x.json",
             b'["experiment"]',
-            "x.json is not a valid result of an experiment (Input should be an object)",
+            "x.json is not a valid result of an experiment (input should be an object)",
         ),
         (
             "x.json",

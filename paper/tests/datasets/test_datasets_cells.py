@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import h5py  # type: ignore[import-untyped]
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from cclk import datasets
-from cclk._extras import MissingExtraError
 from cclk.errors import DataError
 
 CELLS = 50
@@ -97,14 +95,6 @@ def test_a_missing_file_is_named_with_its_source(tmp_path: Path) -> None:
     message = r"is not complete in \S+/cells, missing: pbmc68k_reduced\.h5ad; get it from"
     with pytest.raises(DataError, match=message):
         datasets.load("cells", data_dir=tmp_path)
-
-
-def test_a_missing_module_is_named_with_its_extra(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(MissingExtraError, match=r"needs the module h5py, .*'\.\[bench\]'"):
-        datasets.load("cells", data_dir=path.parents[1])
 
 
 def test_damaged_files(path: Path) -> None:

@@ -45,6 +45,7 @@ def evaluate(
     from cclk.evaluation.table import evaluation_table
     from cclk.run import Run
     from cclk.training._process import keep_freed
+    from cclk.training.methods import find
 
     keep_freed()
     opened = [Run(folder, trust_code=trust_code or False) for folder in runs]
@@ -68,7 +69,7 @@ def evaluate(
         lines += dict.fromkeys(
             _MORE[named[name].settings.removal.remove]
             for name, evaluation in evaluations.items()
-            if named[name].settings.method.startswith("fair") and evaluation.remaining
+            if find(named[name].settings.method).removes and evaluation.remaining
         )
         for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
-from cclk.errors import CclkWarning
 from cclk.evaluation.change import is_read, nothing_read
 from cclk.evaluation.evaluate import evaluate, prepare
 from cclk.evaluation.feature_splits import Samples
@@ -20,7 +18,6 @@ from cclk.evaluation.panel import LARGEST_TRAINING_SET
 from cclk.evaluation.scores import Accuracy, FeatureScores
 from cclk.training.check import Finding
 from cclk.training.network import embed, network_for
-from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings
 
 Features = Callable[[Split], Tensor]
@@ -75,7 +72,7 @@ def _representations(settings: Settings, dataset: Dataset) -> dict[str, Features
     return {"untrained": lambda split: embed(network, split)[0], "inputs": _inputs}
 
 
-def predict_removal(settings: Settings) -> Iterator[Finding]:
+def predict_removal(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
     """Yield a finding on each column of the condition: what there is to remove, and at what price.
 
     It compares what probes read from the inputs, from the untrained encoder and from the label,
@@ -83,10 +80,8 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
 
     Args:
         settings: The settings of the run.
+        dataset: The data.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CclkWarning)  # reported by `check`, which reads them too
-        dataset = load_dataset(settings)
     if not dataset.columns:
         return
     rows = len(dataset.train), len(dataset.test)

@@ -18,7 +18,7 @@ SMALLEST: dict[Unit, float] = {"r2": 0.05, "accuracy": 0.01}
 """The smallest difference that matters: 0.05 of R², one percentage point of accuracy."""
 _WIDE = 0.1
 """A change of accuracy that few rows cannot exclude."""
-Verdict = Literal["higher", "lower", "same", "unclear"]
+Direction = Literal["higher", "lower", "same", "unclear"]
 
 
 def is_read(worst: Estimate) -> bool:
@@ -52,7 +52,7 @@ class Change:
         return self.difference - below, self.difference + above
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Direction:
         """Whether the new value is higher, lower or the same; "unclear" if that is not known."""
         (low, high), smallest = self.interval, SMALLEST[self.old.unit]
         if low >= -smallest and high <= smallest:

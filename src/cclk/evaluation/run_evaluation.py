@@ -36,10 +36,10 @@ _LABELS = {
 
 def label_and_condition(run: RunFolder) -> tuple[str, str]:
     """The names of label and condition in sentences; the condition is "" if there is none."""
-    columns, data = run.dataset.columns, run.settings.data
+    columns, settings = run.dataset.columns, run.settings
     condition = columns[0].name if len(columns) == 1 else "condition" if columns else ""
-    label = str(data.dataset_options.get("label", "label"))
-    return _LABELS.get(data.dataset, label), condition
+    label = str(settings.source_options.get("label", "label"))
+    return _LABELS.get(settings.source, label), condition
 
 
 def evaluate_run(

@@ -1,11 +1,8 @@
 """The report: one self-contained HTML page on one or several runs."""
 
-from cclk.report.categories import category_names
 from cclk.report.headline import summarize
 from cclk.report.page import write_report
-from cclk.report.view import Embedding, KernelFigure, RunView, SampleImages, embed2d, kernel_figure
+from cclk.report.run_view import view_run
+from cclk.report.view import RunView
 
-__all__ = [
-    "Embedding", "KernelFigure", "RunView", "SampleImages", "category_names", "embed2d",
-    "kernel_figure", "summarize", "write_report",
-]  # fmt: skip
+__all__ = ["RunView", "summarize", "view_run", "write_report"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cclk.evaluation import Estimate, pareto_optimal
-from cclk.report.groups import data_of, enumerated
+from cclk.report.headline import data_of, enumerated
 from cclk.report.view import Array, Embedding, KernelFigure, RunView, category, hex_colors, is_color
 
 Spec = dict[str, Any]

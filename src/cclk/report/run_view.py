@@ -12,16 +12,17 @@ import torch
 
 import cclk
 from cclk import augment
+from cclk.data.dataset import Dataset
 from cclk.errors import CclkWarning
 from cclk.evaluation import read_evaluation
 from cclk.evaluation.run_evaluation import label_and_condition
-from cclk.report import (
+from cclk.report.view import (
     KernelFigure,
     RunView,
-    SampleImages,
-    category_names,
+    Triple,
     embed2d,
     kernel_figure,
+    sample_images,
 )
 from cclk.training import methods
 from cclk.training.run_folder import RunFolder
@@ -89,10 +90,10 @@ def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> K
     )
 
 
-def _sample_images(run: RunFolder) -> SampleImages | None:
+def _sample_images(run: RunFolder) -> tuple[Triple, ...]:
     split = run.dataset.train
     if split.x.dtype != torch.uint8:
-        return None
+        return ()
     rows = torch.from_numpy(np.linspace(0, len(split) - 1, _IMAGES).astype(int))
     x, options = split.x[rows], run.settings.augment
     augmentation = augment.for_samples(
@@ -101,4 +102,15 @@ def _sample_images(run: RunFolder) -> SampleImages | None:
     scaled = run.network.encoder.inputs.scale(x)
     views = [augmentation(scaled, torch.Generator().manual_seed(v)).clamp(0, 1) for v in (0, 1)]
     captions = [run.dataset.classes[int(label)] for label in split.y[rows]]
-    return SampleImages(x, views[0], views[1], captions)
+    return sample_images(x, views[0], views[1], captions)
+
+
+def category_names(dataset: Dataset) -> dict[str, tuple[str, ...]]:
+    """Map each categorical value of the condition to its categories, in order of their codes."""
+    names: dict[str, tuple[str, ...]] = {}
+    for column in dataset.columns:
+        if column.kind == "attributes":
+            names |= dict.fromkeys(column.value_names, ("no", "yes"))
+        elif column.kind == "categorical":
+            names[column.name] = column.categories
+    return names

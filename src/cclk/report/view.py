@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +18,11 @@ from cclk.training.settings import Settings
 
 Array = NDArray[Any]
 
-COLOR_NAMES = ("red", "green", "blue")
+Triple = tuple[str, str, str, str]
+"""Data URIs of an image and of the two views of it that the loss compares, and a caption."""
+
+_COLOR_NAMES = ("red", "green", "blue")
+_LARGEST = 64  # pixels a side; larger images are downscaled
 
 
 @dataclass(frozen=True)
@@ -56,19 +62,6 @@ class KernelFigure:
 
 
 @dataclass(frozen=True)
-class SampleImages:
-    """Images and the two views of each that the loss compares.
-
-    (n, c, h, w) or (n, h, w, c), uint8 or numbers in 0..1.
-    """
-
-    images: Array | Tensor
-    first: Array | Tensor
-    second: Array | Tensor
-    captions: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class RunView:
     """The contents of a report on one run. The report has a placeholder for missing parts."""
 
@@ -84,7 +77,7 @@ class RunView:
     data_fingerprint: str = ""
     embedding: Embedding | None = None
     kernel: KernelFigure | None = None
-    images: SampleImages | None = None
+    images: tuple[Triple, ...] = ()
     label: str = "label"
     """What the labels are, in the singular: "digit"."""
     condition: str = "condition"
@@ -100,7 +93,7 @@ class RunView:
 
 def is_color(condition_names: Sequence[str]) -> bool:
     """Whether the condition's columns are the channels of a color."""
-    return tuple(condition_names) == COLOR_NAMES
+    return tuple(condition_names) == _COLOR_NAMES
 
 
 def hex_colors(condition: Array) -> list[str]:
@@ -136,16 +129,8 @@ def embed2d(
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
     x, y, z = as_array(features).astype(np.float64), as_array(labels), _columns(condition)
-    if not len(x) == len(y) == len(z) or len(x) < 2:
-        raise DataError(
-            f"features, labels and condition have {len(x)}, {len(y)} and {len(z)} rows: a report"
-            " needs the same samples, at least 2 in the test split"
-        )
-    if len(condition_names) != z.shape[1]:
-        raise DataError(
-            f"the condition has {z.shape[1]} columns and {len(condition_names)} names: pass one"
-            " name for each column"
-        )
+    if len(x) < 2:
+        raise DataError(f"the test split has {len(x)} samples: a report needs at least 2")
     if x.shape[1] < 2:
         x = np.pad(x, ((0, 0), (0, 2 - x.shape[1])))
     total = float(x.var(axis=0).sum())
@@ -192,11 +177,6 @@ def kernel_figure(
     categories = categories or {}
     k, w = as_array(kernel).astype(np.float64), as_array(weights).astype(np.float64)
     z = _columns(condition).astype(np.float64)
-    if not k.shape == w.shape == (len(z), len(z)):
-        raise DataError(
-            f"kernel and weights must be ({len(z)}, {len(z)}), one row for each row of the"
-            f" condition, got {k.shape} and {w.shape}"
-        )
     k, w, z = k[:limit, :limit], w[:limit, :limit], z[:limit]
     named = {name: i for i, name in enumerate(condition_names) if name in categories}
     others = z[:, [i for i in range(z.shape[1]) if i not in named.values()]]
@@ -216,6 +196,26 @@ def kernel_figure(
         categories=tuple(categories.get(first, ())),
         column=first,
     )
+
+
+def sample_images(
+    images: Tensor, first: Tensor, second: Tensor, captions: Sequence[str]
+) -> tuple[Triple, ...]:
+    """Encode images and two views of each as PNG, all (n, 1 or 3, h, w), uint8 or in 0..1."""
+    rows = zip(images, first, second, captions, strict=True)
+    return tuple((_uri(image), _uri(one), _uri(two), caption) for image, one, two, caption in rows)
+
+
+def _uri(image: Tensor) -> str:
+    from PIL import Image
+
+    if image.is_floating_point():
+        image = (255 * image.nan_to_num().clamp(0, 1)).round().byte()
+    picture = Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).squeeze(2).numpy()))
+    picture.thumbnail((_LARGEST, _LARGEST), Image.Resampling.LANCZOS)
+    with io.BytesIO() as file:
+        picture.save(file, "PNG", optimize=True)
+        return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def describe(

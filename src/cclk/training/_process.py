@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -103,34 +102,6 @@ def without_new_variables() -> Iterator[None]:
     finally:
         for name in set(os.environ) - before:
             del os.environ[name]
-
-
-@contextmanager
-def on_own_cores(process: int, processes: int) -> Iterator[None]:
-    """Keep all threads on this process's share of the cores inside the block (Linux only).
-
-    Otherwise a process that wakes up for a message may do so on the core of another process, and
-    then each of them waits for the other to use up its time: several milliseconds.
-
-    Args:
-        process: The number of this process on the machine.
-        processes: How many of them share the machine's cores evenly.
-    """
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    if len(cores) < processes:
-        yield
-        return
-    _move(cores[len(cores) * process // processes : len(cores) * (process + 1) // processes])
-    try:
-        yield
-    finally:
-        _move(cores)
-
-
-def _move(cores: list[int]) -> None:
-    for thread in Path("/proc/self/task").glob("*"):
-        with suppress(OSError):  # it has ended
-            os.sched_setaffinity(int(thread.name), cores)
 
 
 @contextmanager

@@ -1,24 +1,23 @@
-"""Checkpoints of a run: RUN/checkpoints/step-000000500.safetensors and .sha256, the newest two.
+"""Checkpoints of a run: RUN/checkpoints/step-000000500.safetensors, the newest two.
 
 A checkpoint holds the state of the `Trainer`, and the settings, data and step of its run: tensors,
-and everything else as JSON in the metadata. Its SHA-256 is in a file of its own, in the format of
-`sha256sum`, and compared before anything in the checkpoint is parsed. If the newest checkpoint is
-damaged, the one before is used; a checkpoint of another run is refused.
+and everything else as JSON in the metadata, with a digest of all that is verified. If the newest
+checkpoint is damaged, the one before is used; a checkpoint of another run is refused.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from torch import Tensor
 
-from cclk._files import parse_tensors, replace_bytes, replace_file, tensor_file, writing
-from cclk._reading import LARGEST_NUMBER, file_size, parse_json, read_bytes, reason
+from cclk._files import read_tensors, write_tensors, writing
+from cclk._reading import LARGEST_NUMBER, check_json, parse_json, reason
 from cclk.errors import RunError, warn
 
 CHECKPOINTS = "checkpoints"
@@ -47,6 +46,9 @@ class RunIdentity:
     processes: int
 
 
+_IDENTITY = TypeAdapter(RunIdentity)
+
+
 def save_checkpoint(
     folder: Path, step: int, state: Mapping[str, object], identity: RunIdentity
 ) -> None:
@@ -63,20 +65,11 @@ def save_checkpoint(
         "run": json.dumps(asdict(identity)),
         "state": json.dumps(_plain({"step": step, **state}, "", tensors)),
     }
-    parts = tensor_file(tensors, metadata)
     path = folder / CHECKPOINTS / f"step-{step:09d}.safetensors"
-    # The digest first: there is no instant at which a complete checkpoint has none.
-    replace_bytes(_digest_path(path), _digest_line(path, parts))
-    try:
-        replace_file(path, lambda file: file.writelines(parts))
-    except OSError:
-        _digest_path(path).unlink(missing_ok=True)
-        raise
-    kept = {checkpoint.stem for checkpoint in _checkpoints(folder)[-KEPT:]}
-    for old in sorted(path.parent.glob("step-*.s*")):  # a checkpoint before its digest
-        if old.stem not in kept:
-            with writing(old):
-                old.unlink(missing_ok=True)
+    write_tensors(path, tensors, metadata)
+    for old in checkpoints(folder)[:-KEPT]:
+        with writing(old):
+            old.unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str, Any]] | None:
@@ -90,7 +83,7 @@ def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str
         The path of the checkpoint, and the state of the `Trainer` with the number of finished
         steps, `step`.
     """
-    paths = _checkpoints(folder)
+    paths = checkpoints(folder)
     for path in reversed(paths):
         try:
             content = _read(path)
@@ -104,31 +97,17 @@ def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str
     return None
 
 
-def has_checkpoints(folder: Path) -> bool:
-    """Whether a run has checkpoints, damaged or not; those of older versions are refused."""
-    if _checkpoints(folder):
-        return True
-    for old in (folder / CHECKPOINTS).glob("step-*.ckpt"):
-        raise RunError(
-            f"{old} was written by an older version, in a format that can run code, and is not"
-            " opened: train again, into another folder"
-        )
-    return False
-
-
 def _read(path: Path) -> dict[str, Any]:
     """The content of a checkpoint, if it is intact."""
     try:
-        content = read_bytes(path, file_size(path))
-        expected = read_bytes(_digest_path(path), 1000)
+        tensors, metadata = read_tensors(path)
     except OSError as error:
-        raise RunError(f"{path} or its .sha256 file cannot be read ({reason(error)})") from error
-    if expected != _digest_line(path, [content]):
-        raise RunError(f"{path} is damaged (its content does not match its .sha256 file)")
+        raise RunError(f"{path} is damaged ({reason(error)})") from error
     try:
-        tensors, metadata = parse_tensors(content)
-        state = _restored(parse_json(metadata["state"]), tensors)
-        step, run = state["step"], _run_identity(parse_json(metadata["run"]))
+        state = _restored(parse_json(metadata.pop("state")), tensors)
+        step, run = state["step"], check_json(_IDENTITY, parse_json(metadata.pop("run")))
+        if metadata:
+            raise ValueError("its metadata are unknown")  # such as a digest with a damaged name
     except Exception as error:  # it was written by someone else
         raise RunError(f"{path} is not a checkpoint ({reason(error)})") from error
     if type(step) is not int or path.stem != f"step-{step:09d}":
@@ -180,16 +159,6 @@ def _restored(node: Any, tensors: Mapping[str, Tensor]) -> Any:
     raise ValueError(f"it contains an object of kind {kind[:40]!r}")
 
 
-def _run_identity(tree: Any) -> RunIdentity:
-    """Validate the run of a checkpoint."""
-    run = RunIdentity(**tree)
-    kinds = {"settings": dict, "data_fingerprint": str, "version": str, "processes": int}
-    for name, kind in kinds.items():
-        if type(getattr(run, name)) is not kind:
-            raise ValueError(f"{name} of its run is not of type {kind.__name__}")
-    return run
-
-
 def _require_same_run(path: Path, stored: RunIdentity, identity: RunIdentity) -> None:
     changed = changed_settings(stored.settings, identity.settings)
     if stored.data_fingerprint != identity.data_fingerprint:
@@ -238,17 +207,6 @@ def _flat(tree: Mapping[str, object]) -> dict[str, object]:
     return names
 
 
-def _checkpoints(folder: Path) -> list[Path]:
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, damaged or not, the oldest first."""
     return sorted((folder / CHECKPOINTS).glob("step-*.safetensors"))
-
-
-def _digest_path(path: Path) -> Path:
-    return path.with_suffix(".sha256")
-
-
-def _digest_line(path: Path, parts: Iterable[bytes | memoryview]) -> bytes:
-    """What the .sha256 file of a checkpoint with this content holds."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return f"{digest.hexdigest()}  {path.name}\n".encode()

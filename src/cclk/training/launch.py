@@ -8,7 +8,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor, distributed
 
 from cclk._extras import needed_for
 from cclk.errors import RunError, SettingsError
-from cclk.training._process import end_with, on_own_cores, without_new_variables
+from cclk.training._process import end_with, without_new_variables
 from cclk.training.settings import Settings
 
 _LAUNCHER = "CCLK_LAUNCHER"
@@ -83,19 +83,6 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _own_cores(fabric: Any) -> AbstractContextManager[None]:
-    """Share the cores of the machine, unless another launcher, which may do so, started the
-    processes.
-    """
-    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-
-    if fabric.world_size == 1 or fabric.device.type != "cpu":
-        return nullcontext()
-    if not isinstance(fabric.strategy.cluster_environment, LightningEnvironment):
-        return nullcontext()
-    return on_own_cores(fabric.local_rank, len(fabric.strategy.parallel_devices))
-
-
 class Agreement:
     """What all processes of a run agree on, such as a signal that one of them received.
 
@@ -154,7 +141,7 @@ class Agreement:
 
 @contextmanager
 def joined(fabric: Any, folder: Path) -> Iterator[None]:
-    """Give each process of a run its own cores, and report what ends the run once, by the first.
+    """Report what ends a run once, by its first process.
 
     The others wait, and end with the first. A lost connection to another process is a `RunError`
     instead of an error of the network.
@@ -164,8 +151,7 @@ def joined(fabric: Any, folder: Path) -> Iterator[None]:
         folder: The folder of the run.
     """
     try:
-        with _own_cores(fabric):
-            yield
+        yield
     except BaseException as error:
         if os.environ.get(_LAUNCHER, str(os.getpid())) != str(os.getpid()):
             time.sleep(_PATIENCE)

@@ -4,40 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from torch import Tensor
 
 from cclk.data.streamed import StreamedImages
 
 
+class Rows(NamedTuple):
+    """The rows of a step."""
+
+    batch: Tensor
+    """The batch of all processes."""
+    further: Tensor
+    """Rows from which only the penalty learns."""
+    own: Tensor
+    """Those of both that this process computes."""
+
+
 class Loader:
-    """Samples by step.
+    """Rows and samples by step.
 
     Args:
         x: All samples.
-        rows: Returns the rows of a step; called in the caller's thread.
+        draw: Returns the rows of a step; called once a step, in the caller's thread.
         total: The number of steps; nothing beyond is read ahead.
     """
 
-    def __init__(
-        self, x: Tensor | StreamedImages, rows: Callable[[int], Tensor], total: int
-    ) -> None:
-        self.x, self.rows, self.total = x, rows, total
+    def __init__(self, x: Tensor | StreamedImages, draw: Callable[[int], Rows], total: int) -> None:
+        self.x, self.draw, self.total = x, draw, total
         self._pool = None if isinstance(x, Tensor) else ThreadPoolExecutor(1, "cclk-loader")
-        self._ahead: dict[int, Future[Tensor]] = {}
+        self._ahead: dict[int, tuple[Rows, Future[Tensor]]] = {}
 
-    def load(self, step: int) -> Tensor:
-        """The samples of a step; errors in reading them ahead are raised here."""
+    def load(self, step: int) -> tuple[Rows, Tensor]:
+        """The rows of a step, and the samples of the own ones; raises errors of reading ahead."""
         if self._pool is None:
-            return self.x[self.rows(step)]
-        waiting = self._ahead.pop(step, None) or self._submit(self._pool, step)
+            rows = self.draw(step)
+            return rows, self.x[rows.own]
+        ahead = step in self._ahead
+        rows, waiting = self._ahead.pop(step) if ahead else self._submit(self._pool, step)
         samples = waiting.result()
         if step + 1 < self.total:
             self._ahead = {step + 1: self._submit(self._pool, step + 1)}
-        return samples
+        return rows, samples
 
-    def _submit(self, pool: ThreadPoolExecutor, step: int) -> Future[Tensor]:
-        return pool.submit(self.x.__getitem__, self.rows(step))
+    def _submit(self, pool: ThreadPoolExecutor, step: int) -> tuple[Rows, Future[Tensor]]:
+        rows = self.draw(step)
+        return rows, pool.submit(self.x.__getitem__, rows.own)
 
     def close(self) -> None:
         """Stop reading ahead."""

@@ -1,22 +1,19 @@
-"""Metrics of a run: JSON lines, one for each logged step, and the same for TensorBoard."""
+"""Metrics of a run: JSON lines, one for each logged step."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from cclk._extras import needed_for
-from cclk._files import make_parent, open_log, replace_text, writing
+from cclk._files import replace_text, writing
 from cclk._reading import file_size, parse_json, reason
 from cclk.errors import CclkError, RunError, warn
 
-METRICS, TENSORBOARD = "metrics.jsonl", "tensorboard"
+METRICS = "metrics.jsonl"
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
@@ -50,9 +47,7 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
 
 def _parse_line(line: bytes) -> dict[str, float]:
     """Return the metrics of one line: numbers by name, among them the step."""
-    text = line.decode().replace("effective_partners", "effective_neighbors")
-    text = text.replace("images_per_second", "samples_per_second")
-    tree = parse_json(text)
+    tree = parse_json(line.decode())
     if not isinstance(tree, dict) or not all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in tree.values()
     ):
@@ -67,7 +62,7 @@ class MetricsWriter:
     """Writes metrics from a step on; lines that an interrupted run logged after it are dropped.
 
     Metrics that cannot be written stop the run, which resumes from its last checkpoint without a
-    gap in them. TensorBoard's copy of them cannot stop it.
+    gap in them.
 
     Args:
         folder: The folder of the run.
@@ -83,15 +78,14 @@ class MetricsWriter:
         if self.enabled:
             kept = [line for line in read_metrics(self.folder) if line["step"] <= self.start]
             replace_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-            self._file = open_log(self.path)
-            self._board = _Board(self.folder / TENSORBOARD, self.start + 1)
+            with writing(self.path):
+                self._file = self.path.open("ab")
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.enabled:
             with suppress(OSError):  # a full disk has been reported by then
                 self._file.close()
-            self._board.close()
 
     def add(self, line: Mapping[str, float]) -> None:
         """Log the metrics of a step."""
@@ -99,77 +93,12 @@ class MetricsWriter:
             with writing(self.path):
                 self._file.write(json.dumps(line).encode() + b"\n")
                 self._file.flush()
-            self._board.add(line)
 
     def flush(self) -> None:
         """Write to disk, before the checkpoint that follows."""
         if self.enabled:
             with writing(self.path):
                 os.fsync(self._file.fileno())
-
-
-class _Board:
-    """An event file of TensorBoard; if it cannot be written, one warning is emitted.
-
-    `SummaryWriter` writes in a thread, in which a full disk prints a traceback and stops the run.
-
-    Args:
-        folder: The folder of the event files.
-        start: The first step; TensorBoard drops earlier files' events from it on.
-    """
-
-    def __init__(self, folder: Path, start: int) -> None:
-        with needed_for("training"):
-            from tensorboard.compat.proto.event_pb2 import (  # type: ignore[import-untyped]
-                Event,
-                SessionLog,
-            )
-            from tensorboard.compat.proto.summary_pb2 import (  # type: ignore[import-untyped]
-                Summary,
-            )
-            from tensorboard.summary.writer.record_writer import (  # type: ignore[import-untyped]
-                RecordWriter,
-            )
-        self._event, self._summary = Event, Summary
-        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}"
-        self.path, self._writer = folder / name, None
-        try:
-            make_parent(self.path)
-            self._writer = RecordWriter(open_log(self.path))
-        except OSError as error:
-            self._stop(error)
-        self._write(Event(file_version="brain.Event:2"))
-        self._write(Event(step=start, session_log=SessionLog(status=SessionLog.START)))
-
-    def add(self, line: Mapping[str, float]) -> None:
-        """Log the metrics of a step."""
-        values = [
-            self._summary.Value(tag=name, simple_value=value)
-            for name, value in line.items()
-            if name != "step"
-        ]
-        self._write(self._event(step=int(line["step"]), summary=self._summary(value=values)))
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._writer is not None:
-            with suppress(OSError):
-                self._writer.close()
-
-    def _write(self, event: Any) -> None:
-        if self._writer is not None:
-            event.wall_time = time.time()
-            try:
-                with writing(self.path):
-                    self._writer.write(event.SerializeToString())
-                    self._writer.flush()
-            except OSError as error:
-                self._stop(error)
-
-    def _stop(self, error: OSError) -> None:
-        self.close()
-        self._writer = None
-        warn(f"{error}; training continues without TensorBoard")
 
 
 class Clock:

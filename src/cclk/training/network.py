@@ -47,13 +47,8 @@ class ContrastiveNetwork(nn.Module):
             )
 
     def forward(self, views: Tensor) -> Tensor:
-        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented.
-
-        Args:
-            views: one view of all samples after the other.
-        """
-        features = self.encoder.encode(views)
-        projection: Tensor = self.head(features)
+        """Return the projections of samples scaled by `encoder.inputs.scale`, then augmented."""
+        projection: Tensor = self.head(self.encoder.encode(views))
         return projection
 
     def load_state_dict(

@@ -16,21 +16,20 @@ from cclk._reading import reason
 from cclk._terminal import Console
 from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
-from cclk.errors import Interrupted, RunError, warn
-from cclk.training import methods
+from cclk.errors import Interrupted, RunError
 from cclk.training._process import computing_with, deferred_signals
 from cclk.training.callbacks import Callback
 from cclk.training.check import require_readable
 from cclk.training.checkpoints import (
     CHECKPOINTS,
     RunIdentity,
-    has_checkpoints,
+    checkpoints,
     load_checkpoint,
     save_checkpoint,
 )
 from cclk.training.display import Display
 from cclk.training.launch import Agreement, joined, launch
-from cclk.training.metrics import METRICS, TENSORBOARD, Clock, MetricsWriter
+from cclk.training.metrics import METRICS, Clock, MetricsWriter
 from cclk.training.removal import describe_removal
 from cclk.training.run_folder import (
     ENCODER,
@@ -101,21 +100,18 @@ def _train(
             if first:
                 with Console(stderr=True, quiet=quiet).status("reading all data"):
                     require_readable(dataset)
-            settings, notice = methods.fitting_batch(settings, dataset)
-            if notice and first:
-                warn(notice)
             data = fingerprint(dataset)
             loop = _Loop(Trainer(settings, dataset, fabric), folder, data, quiet, callback)
             threads = settings.train.threads or loop.trainer.best_threads()
             if first:
                 metadata = RunMetadata(cclk.__version__, command, data, threads)
-                write_settings(folder, settings, metadata)
+                write_settings(folder, loop.trainer.settings, metadata)
             fabric.barrier()
             with computing_with(threads):
                 loop.run()
         except BaseException:
             if first and (loop is None or not loop.begun):
-                before.restore((SETTINGS, METRICS, TENSORBOARD, CHECKPOINTS, LOCK))
+                before.restore((SETTINGS, METRICS, CHECKPOINTS, LOCK))
             raise
 
 
@@ -147,17 +143,17 @@ def resume(
 
 def _require_checkpoints(run: RunFolder) -> None:
     """Raise an error if the checkpoints of a run were deleted: it must not restart unasked."""
-    if has_checkpoints(run.folder):
+    if checkpoints(run.folder):
         return
-    checkpoints = run.folder / CHECKPOINTS
+    folder = run.folder / CHECKPOINTS
     logged = max((int(line["step"]) for line in run.metrics()), default=0)
     if (
-        not checkpoints.is_dir()
+        not folder.is_dir()
         or (run.folder / ENCODER).exists()
         or logged > run.settings.train.checkpoint_every
     ):
         raise RunError(
-            f"{checkpoints} is missing or empty, although {logged} steps were logged: restore it,"
+            f"{folder} is missing or empty, although {logged} steps were logged: restore it,"
             " or train again, into another folder"
         )
 

@@ -13,45 +13,40 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.parallel import DistributedDataParallel
 
+from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import CONSTANT, Dataset
-from cclk.errors import DataError, SettingsError
-from cclk.losses.chunks import Chunks
+from cclk.errors import DataError
 from cclk.training import _process, methods
-from cclk.training.batch_norm import alone, synchronize
+from cclk.training.batch_norm import synchronize
 from cclk.training.launch import launch
-from cclk.training.loading import Loader
+from cclk.training.loading import Loader, Rows
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.removal import ReleasingNetwork, Removal
-from cclk.training.settings import Settings, import_paths
+from cclk.training.resolve import resolve
+from cclk.training.settings import Settings
 from cclk.weights.diagnose import judge
 from cclk.weights.variants import weigh
-
-_DEFAULT_STEPS = 1175
-"""The paper's number on ColorMNIST."""
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
     """The number of steps of a run, from `train.steps` or `train.epochs`."""
-    if settings.train.epochs is not None:
-        return max(1, round(settings.train.epochs * steps_per_epoch))
-    return settings.train.steps or _DEFAULT_STEPS
+    return settings.train.steps or max(1, round((settings.train.epochs or 1) * steps_per_epoch))
 
 
 class Trainer:
     """Trains a network step by step and writes nothing.
 
     Args:
-        settings: All settings of the run.
+        settings: The settings of the run; `resolve` fills in those that depend on the data.
         dataset: The dataset; its training split is used.
         fabric: A launched `lightning_fabric.Fabric`; by default one is launched.
 
     Attributes:
+        settings: All settings of the run.
         network: The network under training.
         method: Its loss, batch sampler, condition and kernel.
         total: The number of steps of the run.
@@ -60,6 +55,7 @@ class Trainer:
     def __init__(self, settings: Settings, dataset: Dataset, fabric: Any = None) -> None:
         if dataset.train.is_constant():
             raise DataError(CONSTANT)
+        settings = resolve(settings, dataset)
         self.settings, self.dataset = settings, dataset
         self.fabric = launch(settings) if fabric is None else fabric
         self.method = methods.build(settings, dataset)
@@ -69,11 +65,9 @@ class Trainer:
             views.augmentation, dataset.train.x.shape[1:], views.augmentation_options
         )
         self.network = network_for(settings, dataset)
-        self._check_chunk()
-        size, world = settings.train.batch_size, self.fabric.world_size
-        bounds = [size * rank // world for rank in range(world + 1)]
+        bounds = self._bounds(settings.train.batch_size)
         self._counts = [stop - start for start, stop in pairwise(bounds)]
-        if world > 1:
+        if self.fabric.world_size > 1:
             synchronize(self.network)
         self.removal: Removal | None = None
         self._trained: nn.Module = self.network
@@ -93,41 +87,23 @@ class Trainer:
             Momentum(self.network, self.method, settings, device) if settings.train.queue else None
         )
         self._wrapped, self.optimizer = self.fabric.setup(self._trained, optimizer)
-        for module in self._wrapped.modules():
-            # All processes compute the same buffers, if we know how they do it.
-            if isinstance(module, DistributedDataParallel) and not import_paths(
-                settings.model_dump()
-            ):
-                module.broadcast_buffers = False
         rank = self.fabric.global_rank
         self._own = slice(bounds[rank], bounds[rank + 1])
         """The rows of a batch that this process computes."""
-        self.loader = Loader(dataset.train.x, self._loaded_rows, self.total)
+        self.loader = Loader(dataset.train.x, self._draw, self.total)
 
-    def _check_chunk(self) -> None:
-        train = self.settings.train
-        if train.chunk and (train.queue or self.fabric.world_size > 1):
-            what = "a queue" if train.queue else f"{self.fabric.world_size} processes"
-            raise SettingsError(
-                f"train.chunk is {train.chunk}, which does not work with {what}: set it to 0"
-            )
-        # Projections are of two views; features of a sample that is alone are of one.
-        if (
-            train.chunk
-            and 1 in (train.chunk, train.batch_size % train.chunk)
-            and Removal.wanted(self.settings)
-            and any(isinstance(each, _BatchNorm) for each in self.network.encoder.modules())
-        ):
-            raise SettingsError(
-                f"train.chunk is {train.chunk}, which leaves one sample of a batch of"
-                f" {train.batch_size} alone: batch norm needs at least 2"
-            )
-
-    def _loaded_rows(self, step: int) -> Tensor:
-        rows = self.method.sampler.batch(step)
+    def _draw(self, step: int) -> Rows:
+        batch = self.method.sampler.batch(step)
         if self.removal is None:
-            return rows[self._own]
-        return torch.cat([rows[self._own], self.removal.further_rows(step, rows)])
+            return Rows(batch, batch[:0], batch[self._own])
+        further, rank = self.removal.further_rows(step, batch), self.fabric.global_rank
+        start, stop = self._bounds(len(further))[rank : rank + 2]
+        return Rows(batch, further, torch.cat([batch[self._own], further[start:stop]]))
+
+    def _bounds(self, size: int) -> list[int]:
+        """Where the shares of the processes of so many rows begin and end."""
+        world = self.fabric.world_size
+        return [size * rank // world for rank in range(world + 1)]
 
     def step(self, step: int) -> Tensor:
         """Load, augment, forward, loss, backward, update.
@@ -135,66 +111,48 @@ class Trainer:
         Returns:
             The loss of the own samples, detached: its mean over processes is that of the batch.
         """
-        self._rows = rows = self.method.sampler.batch(step)
-        loaded = self.network.encoder.inputs.scale(self.loader.load(step).to(self.fabric.device))
+        rows, samples = self.loader.load(step)
+        batch = self._batch = rows.batch
+        loaded = self.network.encoder.inputs.scale(samples.to(self.fabric.device))
         x = loaded[: self._counts[self.fabric.global_rank]]
-        views = torch.cat([self._view(x, step, view, len(rows)) for view in (0, 1)])
+        views = torch.cat([self._view(x, step, view, len(batch)) for view in (0, 1)])
         more = None
-        projections, features, scores, chunks = self._forward(views, x)
-        if self.removal is not None and features is not None:
+        if self.removal is None:
+            projections = self._wrapped(views)
+        else:
+            projections, features, scores = self._wrapped(views, x)
+            further = self._further(loaded[len(x) :], rows.further)
             more = self.removal.loss(
-                step, features, scores, rows, self._own, self._counts, self._further(loaded, step)
+                step, features, scores, batch, self._own, self._counts, further
             )
         condition = None
         if self.method.condition is not None:
-            condition = self.method.condition.rows(rows[self._own]).to(self.fabric.device)
+            condition = self.method.condition.rows(batch[self._own]).to(self.fabric.device)
         if self.momentum is None:
             loss = self.method.loss(*projections.chunk(2), condition)
         else:
-            loss = self.momentum.loss(projections, views, condition, rows, self._counts)
+            loss = self.momentum.loss(projections, views, condition, batch, self._counts)
         if self.removal is not None and more is not None:
             loss = self.removal.contrast * loss + more
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
-        if chunks is not None:
-            chunks.backward()
         self.optimizer.step()
         if self.momentum is not None:
             self.momentum.follow(self.network)
         return loss.detach()  # type: ignore[no-any-return]
 
-    def _forward(
-        self, views: Tensor, x: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Chunks | None]:
-        """Projections of both views; with removal, features and label scores of the samples; and
-        the chunks that they were computed in, if there are several.
-        """
-        size = self.settings.train.chunk
-        removes = self.removal is not None
-        if not size or len(x) <= size:
-            outputs = self._wrapped(views, x) if removes else (self._wrapped(views), None, None)
-            return (*outputs, None)
-        first, second, samples = (torch.split(each, size) for each in (*views.chunk(2), x))
-        both = [torch.cat(pair) for pair in zip(first, second, strict=True)]
-        inputs = list(zip(both, samples, strict=True)) if removes else [(each,) for each in both]
-        chunks = Chunks(self._wrapped, inputs)
-        projections, *others = zip(*chunks.outputs, strict=True)
-        halves = zip(*(each.chunk(2) for each in projections), strict=True)
-        joined = [None if each[0] is None else torch.cat(each) for each in others]
-        features, scores = joined or (None, None)
-        return torch.cat([*map(torch.cat, halves)]), features, scores, chunks
-
-    def _further(self, loaded: Tensor, step: int) -> tuple[Tensor, Tensor] | None:
+    def _further(self, own: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
         """Features of the further rows of the leakage penalty, and their numbers."""
-        assert self.removal is not None
-        samples = loaded[self._counts[self.fabric.global_rank] :]
-        if not len(samples):
+        if not len(rows):
             return None
-        with torch.no_grad(), self.fabric.autocast(), alone(self.network):
-            features = self.network.encoder.encode(samples)
-        return features, self.removal.further_rows(step, self._rows)
+        with torch.no_grad(), self.fabric.autocast():
+            features = self.network.encoder.encode(own)
+        if self.fabric.world_size > 1:
+            bounds = self._bounds(len(rows))
+            features = distributed.gather(features, [b - a for a, b in pairwise(bounds)])
+        return features, rows
 
     def _view(self, x: Tensor, step: int, view: int, size: int) -> Tensor:
         key = np.random.SeedSequence(self.settings.seed, spawn_key=(step, view))
@@ -233,12 +191,12 @@ class Trainer:
         if self.removal is not None and self.removal.last is not None:
             line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
-            rows = self._rows
+            rows = self._batch
             if self.momentum is not None:
                 rows = torch.cat([rows, self.momentum.used])
             how = methods.conditioning(self.method, self.settings)
             weights = weigh(how, self.method.condition.rows(rows), torch.float64)
-            neighbors = judge(how, weights, anchors=len(self._rows)).effective_sample_size
+            neighbors = judge(how, weights, anchors=len(self._batch)).effective_sample_size
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
 
