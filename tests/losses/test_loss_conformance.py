@@ -391,7 +391,7 @@ def test_fitted_scales_travel_with_the_state(tmp_path: object) -> None:
     assert torch.equal(other(x, y, z), loss(x, y, z))
 
 
-def test_the_release_is_one_preset() -> None:
+def test_the_authors_code_is_one_preset() -> None:
     loss = cclk.FairCCLK.authors(kernels.RBF(length_scale=2.0), temperature=0.1)
     assert "weights='authors'" in repr(loss)
     assert "views='all', symmetric=True" in repr(loss)

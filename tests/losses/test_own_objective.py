@@ -112,7 +112,7 @@ def test_the_columns(views: str, supported: bool, monkeypatch: pytest.MonkeyPatc
     assert not weights.requires_grad
 
 
-def test_weights_of_the_release_are_summed_over_views() -> None:
+def test_weights_of_the_authors_code_are_summed_over_views() -> None:
     released = Recorded.authors(kernels.RBF(length_scale=0.5))
     released(X, Y, Z[:20])
     expected = cclk.conditional_weights(

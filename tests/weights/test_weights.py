@@ -111,7 +111,7 @@ def test_modes_equal_their_definitions(name: str, solver: str, mode: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["linear", "polynomial", "similarity"])
-def test_release_sets_every_diagonal_to_one(name: str) -> None:
+def test_the_authors_code_sets_every_diagonal_to_one(name: str) -> None:
     make, formula = oracles.KERNELS[name]
     z = oracles.condition(12, seed=4)
     expected = oracles.weights(
@@ -126,7 +126,7 @@ def test_release_sets_every_diagonal_to_one(name: str) -> None:
         conditional_weights(kernels.Linear(), [1.0, 1.5], 0.5, weights="authors")
 
 
-def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
+def test_the_authors_code_leaves_the_callers_matrix_alone_and_clips_it() -> None:
     matrix = torch.tensor(
         [[2.0, 0.9, -0.9], [0.9, 3.0, 0.9], [-0.9, 0.9, 2.0]], dtype=torch.float64
     )
@@ -144,7 +144,7 @@ def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
     solution = solve(kernels.Linear(), as_condition([1.0, 2.0]), 0.3, unit_diagonal=True)
     assert (solution.solver, solution.reason) == (
         "exact",
-        "the release's unit diagonal has no feature map",
+        "the authors' unit diagonal has no feature map",
     )
 
 
@@ -164,7 +164,7 @@ def test_an_unfitted_kernel_is_fitted() -> None:
     assert kernel.is_fitted
 
 
-def test_release_cuts_weights_below_a_millionth() -> None:
+def test_the_authors_code_cuts_weights_below_a_millionth() -> None:
     """Two samples of similarity e have a weight of about e / 4 at ridge 1."""
     for similarity, weight in ((6e-6, 1.5e-6), (2e-6, 0.0)):
         matrix = torch.tensor([[1.0, similarity], [similarity, 1.0]], dtype=torch.float64)

@@ -157,7 +157,7 @@ def format_scale(scale: Scale, digits: int) -> str:
 class RBF(Stationary):
     """k(a, b) = exp(-|a - b|^2 / (2 length_scale^2)).
 
-    The release's `temp_z`, and the paper's sigma^2, are 2 * length_scale^2.
+    The authors' `temp_z`, and the paper's sigma^2, are 2 * length_scale^2.
 
     Args:
         columns: Names or numbers of the columns of the condition; all by default.
@@ -198,7 +198,7 @@ class RBF(Stationary):
 class Laplacian(Stationary):
     """k(a, b) = exp(-|a - b| / length_scale), with the Euclidean norm.
 
-    scikit-learn's Laplacian kernel uses the L1 norm. The release's `temp_z` is length_scale.
+    scikit-learn's Laplacian kernel uses the L1 norm. The authors' `temp_z` is length_scale.
 
     Args:
         columns: Names or numbers of the columns of the condition; all by default.

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cclk.condition import placed
+from cclk.condition import column_slices
 from cclk.data.dataset import CONSTANT, UNLABELED, Dataset, Split
 from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
@@ -183,7 +183,7 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _columns(dataset: Dataset) -> Iterator[Finding]:
-    for column, part in placed(dataset.columns):
+    for column, part in column_slices(dataset.columns):
         values = dataset.train.condition[:, part]
         distinct = len(torch.unique(values, dim=0))
         if distinct == 1:
