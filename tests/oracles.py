@@ -239,8 +239,8 @@ def _anchor(
             logs = [math.log(value / total) for k, value in neighbors if k == j]
             result -= share * sum(logs) / len(logs)
         return result
-    # The conditional mean of exp f: every sample once, as the mean over its views; the authors' code
-    # sums over views instead.
+    # The conditional mean of exp f: every sample once, as the mean over its views; the
+    # authors' code sums over views instead.
     cond = 0.0
     for j in {j for j, _ in neighbors}:
         views = [value for k, value in neighbors if k == j]
