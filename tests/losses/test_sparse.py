@@ -232,6 +232,12 @@ def test_estimates_far_below_one_are_computed_again() -> None:
     check(torch.float64, dense, found)
 
 
+def test_small_batches_compute_all_pairs() -> None:
+    x, y = torch.randn(2, 60, 6)
+    loss = cclk.FairCCLK(KERNELS["rbf"]())
+    assert "fewer than 64 samples" in computed(loss, x, y, condition(60, 1, 0), sparse=True)[1]
+
+
 def test_losses_that_need_all_pairs_say_so() -> None:
     x, y = torch.randn(2, 100, 6)
     loss = cclk.WeaklySupCCLK(KERNELS["delta"]())

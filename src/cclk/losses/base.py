@@ -84,8 +84,9 @@ class ContrastiveLoss(nn.Module):
     def __init_subclass__(cls, **options: Any) -> None:
         """Complete the docstring by the arguments that all losses share."""
         super().__init_subclass__(**options)
+        default = _DEFAULTS.get(cls.default_weights, repr(cls.default_weights))
         for name, text in _SHARED.items():
-            filled = text.replace("{default}", _DEFAULTS[cls.default_weights])
+            filled = text.replace("{default}", default)
             cls.__doc__ = (cls.__doc__ or "").replace(f"        {name}", filled)
 
     def __init__(
@@ -127,7 +128,7 @@ class ContrastiveLoss(nn.Module):
     ) -> Tensor:
         """Compute the loss; `condition` and the condition of the support may be ignored."""
         temperature = self.temperature
-        scale = temperature if isinstance(temperature, float) else float(temperature.detach())
+        scale = _number(temperature)
         batch = Batch(x, y, support, self.options, temperature, self._double_from)
         with _without_autocast(x.device.type):
             weights = self._weights(batch, condition, scale)
@@ -174,13 +175,17 @@ class ContrastiveLoss(nn.Module):
         shown["temperature"] = (
             repr(self.temperature)
             if self.log_temperature is None
-            else f"{float(self.temperature):.4g} (learned)"
+            else f"{_number(self.temperature):.4g} (learned)"
         )
         for field in fields(self.options)[1:]:
             value = getattr(self.options, field.name)
             if value != field.default:
                 shown[field.name] = repr(value)
         return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _number(temperature: float | Tensor) -> float:
+    return float(temperature.detach()) if isinstance(temperature, Tensor) else temperature
 
 
 def _without_autocast(device: str) -> AbstractContextManager[object]:
