@@ -23,7 +23,7 @@ from cclk.data.dataset import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import Interrupted
 from cclk.training import loop as training
-from cclk.training.loading import Loader, Rows
+from cclk.training.loading import Loader, StepRows
 from cclk.training.settings import load
 from cclk.training.trainer import Trainer
 
@@ -44,9 +44,9 @@ class Slow:
         return rows * 10
 
 
-def rows(step: int) -> Rows:
+def rows(step: int) -> StepRows:
     own = torch.tensor([2 * step, 2 * step + 1])
-    return Rows(own, own[:0], own)
+    return StepRows(own, own[:0], own)
 
 
 def loader(x: Any, total: int = 4) -> Loader:

@@ -420,7 +420,7 @@ class Settings(Section):
         return str(self.data.dataset if self.table.data is None else self.table.data)
 
     @property
-    def source_options(self) -> dict[str, Any]:
+    def source_options(self) -> dict[str, object]:
         """The options that the data are loaded with."""
         if self.table.data is None:
             return dict(self.data.dataset_options)

@@ -22,7 +22,7 @@ from cclk.operator.diagnose import examine
 from cclk.training import _process, methods
 from cclk.training.batch_norm import synchronize
 from cclk.training.launch import launch
-from cclk.training.loading import Loader, Rows
+from cclk.training.loading import Loader, StepRows
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
@@ -91,16 +91,16 @@ class Trainer:
         """The rows of a batch that this process computes."""
         self.loader = Loader(dataset.train.x, self._draw, self.total)
 
-    def _draw(self, step: int) -> Rows:
+    def _draw(self, step: int) -> StepRows:
         batch = self.method.sampler.batch(step)
         if self.removal is None:
-            return Rows(batch, batch[:0], batch[self._own])
+            return StepRows(batch, batch[:0], batch[self._own])
         further, rank = self.removal.further_rows(step, batch), self.fabric.global_rank
         start, stop = self._bounds(len(further))[rank : rank + 2]
-        return Rows(batch, further, torch.cat([batch[self._own], further[start:stop]]))
+        return StepRows(batch, further, torch.cat([batch[self._own], further[start:stop]]))
 
     def _bounds(self, size: int) -> list[int]:
-        """Where the shares of the processes of so many rows begin and end."""
+        """Where the shares of the processes begin and end, of this number of rows."""
         world = self.fabric.world_size
         return [size * rank // world for rank in range(world + 1)]
 
