@@ -77,7 +77,7 @@ def test_names_are_imported_when_they_are_used() -> None:
     )
     assert (
         run(
-            "import cclk; print(cclk.losses.FairCCLK is cclk.FairCCLK, cclk.operator.diagnose is"
+            "import cclk; print(cclk.losses.FairCCLK is cclk.FairCCLK, cclk.weights.diagnose is"
             " cclk.diagnose)"
         )
         == "True True\n"

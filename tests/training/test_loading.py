@@ -126,7 +126,15 @@ def test_files_train_as_memory_does(
     images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = load(
-        overrides={"batch_size": 16, "steps": 6, "sampler": "local", "group": 4, "log_every": 2}
+        overrides={
+            "batch_size": 16,
+            "steps": 6,
+            "sampler": "local",
+            "group": 4,
+            "log_every": 2,
+            "encoder": "lenet5",
+            "augmentation": "digits",
+        }  # fmt: skip
     )
     for name, dataset in (("streamed", images), ("memory", in_memory(images))):
         monkeypatch.setattr(training, "load_dataset", lambda settings, dataset=dataset: dataset)

@@ -16,7 +16,7 @@ from pydantic import JsonValue, TypeAdapter
 from cclk._notebook import Shown
 from cclk._reading import check_json
 from cclk.columns import Column, period_of
-from cclk.condition import infer_condition, placed
+from cclk.condition import column_slices, infer_condition
 from cclk.data.splits import draw_groups
 from cclk.errors import DataError
 from cclk.evaluation import intervals
@@ -258,7 +258,7 @@ def measure_leakage(
             bootstrap,
             quick,
         )
-        for column, position in placed(columns)
+        for column, position in column_slices(columns)
     }
     return Leakage(measured, dict(zip(_SPLITS, map(len, parts), strict=True)), seed)
 

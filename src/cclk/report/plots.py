@@ -38,7 +38,7 @@ _HIDDEN_AXIS = {
 _CURVES = {
     "loss": "loss",
     "effective_neighbors": "effective neighbors of the median anchor",
-    "floored": "share of floored estimates",
+    "clamped": "share of clamped estimates",
     "lr": "learning rate",
     "samples_per_second": "samples per second",
 }

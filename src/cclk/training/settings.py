@@ -200,7 +200,7 @@ class LossSettings(Section):
     degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
     offset: float = Field(0.0, ge=0, description="offset of the polynomial kernel")
     ridge: float = Field(0.01, gt=0, description="regularization of the conditional operator")
-    weights: Literal["auto", "loo", "paper", "release", "nw"] = Field(
+    weights: Literal["auto", "loo", "paper", "authors", "nw"] = Field(
         "auto", description="weights of neighbors; auto: nw for fair-cclk, else loo"
     )
     positives: Literal["inner", "outer"] = Field(

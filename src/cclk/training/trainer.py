@@ -18,7 +18,6 @@ from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import CONSTANT, Dataset
 from cclk.errors import DataError
-from cclk.operator.diagnose import examine
 from cclk.training import _process, methods
 from cclk.training.batch_norm import synchronize
 from cclk.training.launch import launch
@@ -29,6 +28,8 @@ from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.removal import PenalizedNetwork, Removal
 from cclk.training.resolve import resolve
 from cclk.training.settings import Settings
+from cclk.weights.diagnose import judge
+from cclk.weights.variants import weigh
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -186,18 +187,16 @@ class Trainer:
         }
         report = getattr(self.method.loss, "report", None)
         if report is not None:
-            line["floored"] = float(report.floored)
+            line["clamped"] = float(report.clamped)
         if self.removal is not None and self.removal.last is not None:
             line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
             rows = self._batch
             if self.momentum is not None:
                 rows = torch.cat([rows, self.momentum.used])
-            neighbors, _ = examine(
-                methods.conditioning(self.method, self.settings),
-                self.method.condition.rows(rows),
-                anchors=len(self._batch),
-            )
+            how = methods.conditioning(self.method, self.settings)
+            weights = weigh(how, self.method.condition.rows(rows), torch.float64)
+            neighbors = judge(how, weights, anchors=len(self._batch)).effective_sample_size
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
 
