@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
+from cclk.kernels.bandwidth import Scale
 from cclk.operator.weights import Conditioning
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
@@ -120,12 +121,15 @@ class Method:
     kernel: Kernel | None
 
 
-def build(settings: Settings, dataset: Dataset) -> Method:
-    """Build a method on a dataset; kernels are fitted on the training split.
+def build(
+    settings: Settings, dataset: Dataset, fitted: Mapping[str, Scale] | None = None
+) -> Method:
+    """Build a method on a dataset.
 
     Args:
         settings: The settings of the run.
         dataset: The data to train on.
+        fitted: The state of the kernel; by default it is fitted on the training split.
     """
     spec, train = find(settings.method), settings.train
     if spec.needs_condition and not dataset.columns:
@@ -149,7 +153,9 @@ def build(settings: Settings, dataset: Dataset) -> Method:
         condition = Condition(clusters[:, None], (Column("cluster", "categorical"),))
     # Samples are similar if they are in all columns.
     kernel = functools.reduce(operator.mul, kernels) if kernels else None
-    if kernel is not None and condition is not None:
+    if kernel is not None and fitted is not None:
+        kernel.load_state_dict(fitted)
+    elif kernel is not None and condition is not None:
         kernel.fit(condition, batch_size=train.batch_size + train.queue)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
