@@ -15,8 +15,7 @@ from torch import Tensor
 from cclk._extras import needed_for
 from cclk._files import make_parent, replace_bytes
 from cclk.errors import RunError
-from cclk.removal import LinearEraser
-from cclk.removal.eraser import linear_r2
+from cclk.removal.eraser import LinearEraser, linear_r2
 from cclk.training._process import without_new_variables
 from cclk.training.encoder import TrainedEncoder
 from cclk.training.network import EncoderFile
