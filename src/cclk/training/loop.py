@@ -106,7 +106,7 @@ def _train(
                 warn(notice)
             data = fingerprint(dataset)
             loop = _Loop(Trainer(settings, dataset, fabric), folder, data, quiet, callback)
-            threads = settings.train.threads or loop.trainer.best_threads()
+            threads = settings.train.threads or torch.get_num_threads()
             if first:
                 metadata = RunMetadata(cclk.__version__, command, data, threads)
                 write_settings(folder, settings, metadata)
