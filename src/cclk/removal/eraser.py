@@ -135,8 +135,8 @@ class LinearEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         mean = torch.from_numpy(self.mean_)
         erased = (h - mean) @ matrix.T + mean
         if isinstance(X, Tensor):
-            dtype = X.dtype if X.is_floating_point() else torch.float64
-            return erased.to(device=X.device, dtype=dtype)
+            kind = X.dtype if X.is_floating_point() else torch.float64
+            return erased.to(device=X.device, dtype=kind)
         dtype = np.asarray(X).dtype
         return erased.numpy().astype(dtype if dtype.kind == "f" else np.float64)
 

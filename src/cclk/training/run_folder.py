@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -225,40 +223,6 @@ def _is_folder(path: Path) -> bool:
         return path.expanduser().is_dir()
     except (RuntimeError, ValueError):  # an unknown home, a null character
         return False
-
-
-@dataclass(frozen=True)
-class FolderBefore:
-    """The content of a folder before a run, so that a run that cannot start leaves nothing.
-
-    Attributes:
-        folder: The folder.
-        missing: The folder and its parents that do not exist.
-        entries: The names in the folder.
-    """
-
-    folder: Path
-    missing: list[Path]
-    entries: set[str]
-
-    @classmethod
-    def of(cls, folder: Path) -> FolderBefore:
-        """Read the content of a folder."""
-        entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        return cls(folder, missing, entries)
-
-    def restore(self, names: Iterable[str]) -> None:
-        """Delete entries with these names that are new, and new folders that are empty."""
-        for path in (self.folder / name for name in names if name not in self.entries):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.exists():
-                with suppress(OSError):  # why the run could not start, too
-                    path.unlink()
-        for path in self.missing:
-            with suppress(OSError):  # not empty, or never created
-                path.rmdir()
 
 
 def make_folder(path: Path) -> None:
