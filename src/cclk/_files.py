@@ -40,11 +40,7 @@ _DIGEST = "digest"
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name the file and the cause in an `OSError` of the block.
-
-    Args:
-        path: The file or folder that the block writes.
-    """
+    """Name the file and the cause in an `OSError` of the block."""
     try:
         yield
     except OSError as error:
@@ -53,11 +49,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def make_parent(path: Path) -> None:
-    """Create the folder of a file that is going to be written.
-
-    Args:
-        path: The file.
-    """
+    """Create the folder of a file that is going to be written."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -152,9 +144,6 @@ def locked(target: Path) -> Iterator[None]:
     """Hold the lock of a folder or file, which ends with the process; a second holder is an error.
 
     Drafts that a killed process left in the folder and its subfolders are deleted.
-
-    Args:
-        target: A folder, locked by the file .lock in it, or a file, locked by .NAME.lock beside it.
 
     Raises:
         RunError: If it is held by another process, which the message names.

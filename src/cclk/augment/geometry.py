@@ -20,12 +20,6 @@ def boxes(
     The distribution is that of torchvision's `RandomResizedCrop`, except that boxes are not rounded
     to pixels. A box that does not fit is drawn again, at most ten times; then it is the largest
     central box with an admissible ratio.
-
-    Args:
-        draws: uniform numbers (BOX_DRAWS, b).
-        height, width: of the images.
-        scale: (low, high) of the box's share of the area, which is uniform.
-        ratio: (low, high) of width / height, which is log-uniform.
     """
     area = (draws[:TRIES] * (scale[1] - scale[0])).add_(scale[0]).mul_(height * width)
     shape = (draws[TRIES : 2 * TRIES] * math.log(ratio[1] / ratio[0])).exp_().mul_(ratio[0])
@@ -63,13 +57,7 @@ def resample(images: Tensor, box: Tensor, size: int) -> Tensor:
 
 
 def gaussian_blur(images: Tensor, sigma: Tensor, radius: int) -> Tensor:
-    """Blur each image.
-
-    Args:
-        images: (b, c, h, w), mirrored beyond their borders.
-        sigma: standard deviation of each image's kernel, (b,), in pixels; 0 for no blur.
-        radius: pixels that the kernel extends to each side.
-    """
+    """Blur each image."""
     count, channels, height, width = images.shape
     offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
     kernel = torch.exp(-0.5 * (offsets / sigma.clamp(min=1e-3).unsqueeze(1)).square())

@@ -43,11 +43,7 @@ def stop_signals() -> list[signal.Signals]:
 
 
 def exit_with_parent(parent: int) -> None:
-    """End this process as soon as its parent has ended, also if the parent was killed.
-
-    Args:
-        parent: The process id of the parent.
-    """
+    """End this process as soon as its parent has ended, also if the parent was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -68,11 +68,7 @@ def launch(settings: Settings) -> Any:
 
 
 class Agreement:
-    """What all processes of a run agree on, such as a signal that one of them received.
-
-    Args:
-        fabric: A launched `lightning_fabric.Fabric`.
-    """
+    """What all processes of a run agree on, such as a signal that one of them received."""
 
     def __init__(self, fabric: Any) -> None:
         several = fabric.world_size > 1

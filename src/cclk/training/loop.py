@@ -63,16 +63,7 @@ def train(
     callback: Callback | None = None,
     dataset: Dataset | None = None,
 ) -> RunFolder:
-    """Train into a new run folder.
-
-    Args:
-        settings: All settings of the run.
-        folder: The folder to write; it must not contain a run.
-        command: The command to record in settings.json.
-        quiet: Whether to show no progress.
-        callback: A measurement during training.
-        dataset: The dataset that the settings name, if it has been loaded already.
-    """
+    """Train into a new run folder."""
     fabric = launch(settings)
     with joined(fabric, folder), _new_run(fabric, folder) as begin:
         dataset = dataset or load_dataset(settings)
@@ -143,14 +134,7 @@ def resume(
     callback: Callback | None = None,
     trust_code: bool | Collection[str] = False,
 ) -> RunFolder:
-    """Continue a run from its newest checkpoint, or from the start if it has not had one yet.
-
-    Args:
-        folder: The folder of a run.
-        quiet: Whether to show no progress.
-        callback: A measurement during training.
-        trust_code: The import paths that the settings of the run may name, or True for all.
-    """
+    """Continue a run from its newest checkpoint, or from the start if it has not had one yet."""
     run = RunFolder(folder, trust_code=trust_code)
     _require_checkpoints(run)
     fabric = launch(run.settings)

@@ -62,11 +62,6 @@ class MetricsWriter:
 
     Metrics that cannot be written stop the run, which resumes from its last checkpoint without a
     gap in them.
-
-    Args:
-        folder: The folder of the run.
-        start: The number of finished steps.
-        enabled: False in all processes but the first.
     """
 
     def __init__(self, folder: Path, start: int, enabled: bool) -> None:

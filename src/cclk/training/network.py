@@ -26,12 +26,7 @@ _BATCH = 1000
 
 
 class ContrastiveNetwork(nn.Module):
-    """Encoder and projection head.
-
-    Args:
-        settings: encoder, head and seed.
-        shape: shape of a sample: (c, h, w) for images, (k,) for vectors.
-    """
+    """Encoder and projection head."""
 
     def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
         super().__init__()
@@ -112,10 +107,6 @@ class EncoderFile:
     def network(self, settings: Settings, weights: Mapping[str, Tensor]) -> ContrastiveNetwork:
         """The network in evaluation mode.
 
-        Args:
-            settings: The validated settings.
-            weights: All of its weights, by name.
-
         Raises:
             SettingsError: If the weights are not those of this network.
         """
@@ -147,12 +138,7 @@ def _count(settings: Settings, shape: Sequence[int]) -> int:
 
 @torch.no_grad()
 def embed(network: ContrastiveNetwork, split: Split) -> tuple[Tensor, Tensor]:
-    """Return the features (n, width) and projections (n, d) of a split, on the CPU.
-
-    Args:
-        network: in evaluation mode.
-        split: n samples, which are not augmented.
-    """
+    """Features (n, width) and projections (n, d) of a split, by a network in evaluation mode."""
     device = next(network.parameters()).device
     if len(split) == 0:
         nothing = torch.zeros(1, network.encoder.width, device=device)
