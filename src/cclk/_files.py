@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
 import platform
@@ -66,28 +65,20 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         OSError: If the file could not be written; it is then unchanged. Other errors of `write`
             pass through.
     """
+    draft = path.parent / f"{_DRAFT}{os.getpid()}-{secrets.token_hex(4)}.draft"
     with writing(path):
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")
         remove_stale_drafts(path.parent)
-        draft = path.parent / f"{_DRAFT}{os.getpid()}-{secrets.token_hex(4)}.draft"
-        raw = _Draft(draft, "x+b")
-    try:
-        with io.BufferedRandom(raw) as file:
+        with draft.open("x+b") as file:
             try:
                 write(file)
-            except Exception:
-                if raw.failure is None:
-                    raise
-            with writing(path):
                 file.flush()
-                if raw.failure is not None:
-                    raise raw.failure
-                os.fsync(raw.fileno())
+                os.fsync(file.fileno())
                 draft.replace(path)
+            finally:
+                draft.unlink(missing_ok=True)
         sync_folder(path.parent)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
@@ -98,23 +89,6 @@ def replace_bytes(path: Path, content: bytes) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     replace_bytes(path, text.encode())
-
-
-class _Draft(io.FileIO):
-    """A file that records the first failed write instead of raising it.
-
-    A library in C++ that finishes its file in a destructor would abort the process on an exception.
-    """
-
-    failure: OSError | None = None
-
-    def write(self, content: object) -> int:
-        if self.failure is None:
-            try:
-                return super().write(content)  # type: ignore[arg-type]
-            except OSError as error:
-                self.failure = error
-        return memoryview(content).nbytes  # type: ignore[arg-type]
 
 
 def remove_stale_drafts(folder: Path, below: str = "") -> None:
