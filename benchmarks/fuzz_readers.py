@@ -490,7 +490,7 @@ def _encoder(folder: Path) -> Case:
 
     def use() -> None:
         opened = RunFolder(run.folder)
-        TrainedEncoder(opened), opened.kernel_state
+        TrainedEncoder(opened)
 
     return reader(
         path, _bytes_or([seed], lambda source: mutate_safetensors(seed, source), 0.3), use

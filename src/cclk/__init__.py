@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         WeaklySupInfoNCE,
         backward_in_chunks,
     )
-    from cclk.removal import LeakagePenalty, LinearEraser
+    from cclk.removal import LeakagePenalty
+    from cclk.removal.eraser import LinearEraser as LinearEraser
     from cclk.run import Run as Run
     from cclk.run import check as check
     from cclk.run import train as train
@@ -52,7 +53,6 @@ __all__ = [
     "HardNegInfoNCE",
     "InfoNCE",
     "LeakagePenalty",
-    "LinearEraser",
     "Nystrom",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
@@ -75,10 +75,11 @@ _HOMES = {
         "backward_in_chunks",
     ),
     "weights": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
-    "removal": ("LeakagePenalty", "LinearEraser"),
+    "removal": ("LeakagePenalty",),
     "errors": ("CclkError", "CclkWarning"),
     # Not in __all__: these need more than torch and numpy.
     "estimator": ("ConditionalEncoder",),
+    "removal.eraser": ("LinearEraser",),
     "evaluation": ("Leakage", "leakage"),
     "run": ("Run", "check", "train"),
 }

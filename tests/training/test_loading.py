@@ -134,7 +134,7 @@ def test_files_train_as_memory_does(
             "log_every": 2,
             "encoder": "lenet5",
             "augmentation": "digits",
-        }  # fmt: skip
+        }
     )
     for name, dataset in (("streamed", images), ("memory", in_memory(images))):
         monkeypatch.setattr(training, "load_dataset", lambda settings, dataset=dataset: dataset)

@@ -23,13 +23,7 @@ class StepRows(NamedTuple):
 
 
 class Loader:
-    """Rows and samples by step.
-
-    Args:
-        x: All samples.
-        draw: Returns the rows of a step; called once a step, in the caller's thread.
-        total: The number of steps; nothing beyond is read ahead.
-    """
+    """Rows and samples by step."""
 
     def __init__(
         self, x: Tensor | StreamedImages, draw: Callable[[int], StepRows], total: int

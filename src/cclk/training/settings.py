@@ -369,10 +369,7 @@ class TrainSettings(Section):
         None,
         ge=1,
         le=1024,
-        description=(
-            "threads to compute with; default: all cores, or fewer if these are faster in a short"
-            " measurement"
-        ),
+        description="threads to compute with; default: all cores",
     )
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")

@@ -18,7 +18,7 @@ from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import CONSTANT, Dataset
 from cclk.errors import DataError
-from cclk.training import _process, methods
+from cclk.training import methods
 from cclk.training.batch_norm import synchronize
 from cclk.training.launch import launch
 from cclk.training.loading import Loader, StepRows
@@ -199,15 +199,6 @@ class Trainer:
             neighbors = judge(how, weights, anchors=len(self._batch)).effective_sample_size
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
-
-    def best_threads(self) -> int:
-        """The number of threads to train with; processes on one machine keep their share."""
-        if self.fabric.world_size > 1:
-            return torch.get_num_threads()
-        rows = torch.arange(min(_process.SAMPLES, len(self.dataset.train)))
-        x = self.network.encoder.inputs.scale(self.dataset.train.x[rows].to(self.fabric.device))
-        views = self._view(x, 0, 0, len(x)).to(self.fabric.device)
-        return _process.best_threads(self.network, views)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimizer and loss (with its kernel), and the queue if there is one."""
