@@ -39,12 +39,12 @@ from cclk.estimator import ConditionalEncoder
 from cclk.evaluation import Evaluation, card, read_evaluation, score_table
 from cclk.report import RunView, plots
 from cclk.report.page import render
+from cclk.training import loop as training
 from cclk.training import settings as training_settings
-from cclk.training import train as training
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.metrics import read_metrics
 from cclk.training.run_folder import RunFolder
 from cclk.training.samples import _array
-from cclk.training.trained import TrainedEncoder
 from cclk.training.trainer import Trainer
 
 Case = Callable[[random.Random], str]

@@ -24,7 +24,7 @@ from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
-from cclk.training.settings import REMOVAL
+from cclk.training.resolve import REMOVAL
 
 PAGES = [
     path.relative_to(ROOT).as_posix()
@@ -220,7 +220,7 @@ def removal_summary() -> str:
     noisy = {
         (cell.row, cell.column)
         for cell in cells
-        if "release_noise" in cell.settings and "penalty" in cell.settings
+        if "feature_noise" in cell.settings and "penalty" in cell.settings
     }
     ((rival, dataset),) = noisy
     further = [cell for cell in cells if "penalty_rows" in cell.settings]
@@ -241,7 +241,7 @@ def removal_summary() -> str:
 
 def levels() -> str:
     """What the levels of the setting `remove` stand for."""
-    names = ("leakage_penalty", "feature_width", "mask", "penalty_rows", "release_noise")
+    names = ("leakage_penalty", "feature_width", "mask", "penalty_rows", "feature_noise")
     lines = ["| level | data | " + " | ".join(f"`{name}`" for name in names) + " |"]
     lines.append("|---" * (len(names) + 2) + "|")
     for level, kinds in REMOVAL.items():

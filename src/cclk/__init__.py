@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cclk.run import Run as Run
     from cclk.run import check as check
     from cclk.run import train as train
-    from cclk.training.trained import TrainedEncoder
+    from cclk.training.encoder import TrainedEncoder
 
 __version__ = "0.1.0"
 
@@ -103,7 +103,7 @@ def load(
     """
     # Imported by name, because the loss library must not depend on the training package.
     with needed_for("cclk.load"):
-        trained = importlib.import_module("cclk.training.trained")
+        trained = importlib.import_module("cclk.training.encoder")
     encoder: TrainedEncoder = trained.load(run, trust_code=trust_code)
     return encoder
 

@@ -21,7 +21,7 @@ import torch
 import cclk
 from cclk._files import read_tensors, write_tensors
 from cclk.errors import CclkError, CclkWarning, RunError
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.checkpoints import RunIdentity, _read, load_checkpoint, save_checkpoint
 from cclk.training.settings import Settings, load
 from cclk.training.trainer import Trainer

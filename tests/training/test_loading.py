@@ -22,7 +22,7 @@ from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import Interrupted
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.loading import Loader, Rows
 from cclk.training.settings import load
 from cclk.training.trainer import Trainer

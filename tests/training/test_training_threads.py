@@ -14,7 +14,7 @@ from torch import nn
 
 from cclk.cli.start import is_busy, wait_passively
 from cclk.training import _process as threads
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.settings import load
 from cclk.training.trainer import Trainer
 

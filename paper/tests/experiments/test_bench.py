@@ -17,7 +17,7 @@ from made_up_results import HerePool
 
 from cclk.data.dataset import Dataset
 from cclk.evaluation.panel import Splits
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.settings import Settings
 
 TINY = {

@@ -33,11 +33,11 @@ def demo(
     from cclk.evaluation import score_table
     from cclk.report import summarize, view_run
     from cclk.run import Run, train
-    from cclk.training._process import keep_freed
+    from cclk.training._process import retain_freed_memory
     from cclk.training.run_folder import SETTINGS
 
     began = time.perf_counter()
-    keep_freed()
+    retain_freed_memory()
     console = Console()
     console.print(
         "Handwritten digits on colored backgrounds. One encoder is trained with InfoNCE, one with"

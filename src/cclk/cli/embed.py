@@ -58,9 +58,9 @@ def embed(
 
     Samples are read and embedded a batch at a time. Neither label nor condition is needed.
     """
-    from cclk.training._process import keep_freed
+    from cclk.training._process import retain_freed_memory
 
-    keep_freed()
+    retain_freed_memory()
     if (backbone is None) == (data is None):
         raise RunError("pass the folder of a run and its data, or only images with --backbone")
     if backbone is None:

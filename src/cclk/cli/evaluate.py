@@ -16,7 +16,7 @@ _MORE = {
     "medium": "To remove more, train with --remove strong.",
     "strong": (
         "To remove more, train with narrower features (--feature-width), a stronger"
-        " --leakage-penalty, or for tables more --release-noise."
+        " --leakage-penalty, or for tables more --feature-noise."
     ),
 }
 """The level of removal -> what to try if it did not suffice."""
@@ -44,9 +44,10 @@ def evaluate(
     from cclk.evaluation import score_table
     from cclk.evaluation.run_evaluation import label_and_condition
     from cclk.run import Run
-    from cclk.training._process import keep_freed
+    from cclk.training._process import retain_freed_memory
+    from cclk.training.methods import find
 
-    keep_freed()
+    retain_freed_memory()
     opened = [Run(folder, trust_code=trust_code or False) for folder in runs]
     # Folders of the same name are distinguished by their paths.
     unique = len({run.name for run in opened}) == len(opened)
@@ -68,7 +69,7 @@ def evaluate(
         lines += dict.fromkeys(
             _MORE[named[name].settings.removal.remove]
             for name, evaluation in evaluations.items()
-            if named[name].settings.method.startswith("fair") and evaluation.remaining
+            if find(named[name].settings.method).removes and evaluation.remaining
         )
         for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -4,7 +4,6 @@ projection, of the encoder before its training, and of its inputs.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,7 @@ from torch import Tensor
 import cclk
 from cclk._terminal import Console
 from cclk.data.dataset import Dataset, Split
-from cclk.errors import CclkWarning, RunError
+from cclk.errors import RunError
 from cclk.evaluation.estimate import is_read, nothing_read
 from cclk.evaluation.evaluate import evaluate
 from cclk.evaluation.leakage import ColumnLeakage, Leakage, measure_leakage
@@ -32,7 +31,7 @@ from cclk.evaluation.scores import (
 )
 from cclk.training.check import Finding
 from cclk.training.network import embed, network_for
-from cclk.training.run_folder import RunFolder, load_dataset
+from cclk.training.run_folder import RunFolder
 from cclk.training.settings import Settings
 
 Features = Callable[[Split], Tensor]
@@ -53,10 +52,10 @@ _LABELS = {"colordigits": "digit", "colormnist": "digit"}
 
 def label_and_condition(run: RunFolder) -> tuple[str, str]:
     """The names of label and condition in sentences; the condition is "" if there is none."""
-    columns, data = run.dataset.columns, run.settings.data
+    columns, settings = run.dataset.columns, run.settings
     condition = columns[0].name if len(columns) == 1 else "condition" if columns else ""
-    label = str(data.dataset_options.get("label", "label"))
-    return _LABELS.get(data.dataset, label), condition
+    label = str(settings.source_options.get("label", "label"))
+    return _LABELS.get(settings.source, label), condition
 
 
 def evaluate_run(
@@ -144,7 +143,7 @@ def _representations(settings: Settings, dataset: Dataset) -> dict[str, Features
     return {"untrained": lambda split: embed(network, split)[0], "inputs": _inputs}
 
 
-def predict_removal(settings: Settings) -> Iterator[Finding]:
+def predict_removal(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
     """Yield a finding on each column of the condition: what there is to remove, and at what price.
 
     It compares what probes read from the inputs, from the untrained encoder and from the label,
@@ -152,10 +151,8 @@ def predict_removal(settings: Settings) -> Iterator[Finding]:
 
     Args:
         settings: The settings of the run.
+        dataset: The data.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CclkWarning)  # reported by `check`, which reads them too
-        dataset = load_dataset(settings)
     if not dataset.columns:
         return
     rows = len(dataset.train), len(dataset.test)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cclk.errors import SettingsError
+from cclk.models.feature_noise import FeatureNoise
 from cclk.models.inputs import InputTransform
-from cclk.models.release_noise import ReleaseNoise
 
 
 class Encoder(nn.Module):
@@ -27,8 +27,8 @@ class Encoder(nn.Module):
         channels: number of channels of the images, or of columns of the vectors.
         size: height and width of the images; 0 for vectors.
         width: number of features, by a linear layer after the network; None keeps the network's.
-        release_noise: standard deviation of the noise on the features, which are then standardized;
-            see `ReleaseNoise`. 0 adds none.
+        feature_noise: standard deviation of the noise on the features, which are then standardized;
+            see `FeatureNoise`. 0 adds none.
     """
 
     width: int
@@ -44,7 +44,7 @@ class Encoder(nn.Module):
         channels: int,
         size: int,
         width: int | None = None,
-        release_noise: float = 0.0,
+        feature_noise: float = 0.0,
     ) -> None:
         super().__init__()
         parameter = next(network.parameters(), torch.empty(0))
@@ -58,7 +58,7 @@ class Encoder(nn.Module):
         self.inputs, self.network = inputs.to(parameter), network
         shape = (2, channels, size, size) if size else (2, channels)
         self.last: nn.Linear | None = None
-        self.release: ReleaseNoise | None = None
+        self.noise: FeatureNoise | None = None
         self._channels_last = self.inputs.images
         with _ConvolutionRecord() as record:
             self.width = self._infer_width(torch.zeros(shape).to(parameter))
@@ -67,9 +67,9 @@ class Encoder(nn.Module):
         if width is not None:
             self.last = nn.Linear(self.width, width).to(parameter)
             self.width = width
-        if release_noise:
+        if feature_noise:
             values = math.prod(shape[1:])
-            self.release = ReleaseNoise(self.width, release_noise, values).to(parameter)
+            self.noise = FeatureNoise(self.width, feature_noise, values).to(parameter)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features of raw samples: uint8 images, images in 0..1, or vectors."""
@@ -88,18 +88,18 @@ class Encoder(nn.Module):
         features: Tensor = self.network(views)
         if self.last is not None:
             features = self.last(features)
-        return features if self.release is None else self.release(features, views)
+        return features if self.noise is None else self.noise(features, views)
 
     @contextmanager
     def one_table(self) -> Iterator[None]:
-        """Encode batches of one table: equal samples get different release noise, if there is any.
+        """Encode batches of one table: equal samples get different noise, if there is any.
 
         Without this, they are counted in each batch.
         """
-        if self.release is None:
+        if self.noise is None:
             yield
         else:
-            with self.release.one_table():
+            with self.noise.one_table():
                 yield
 
     @torch.no_grad()

@@ -21,7 +21,7 @@ def build_encoder(
     channels: int,
     size: int,
     feature_width: int | None = None,
-    release_noise: float = 0.0,
+    feature_noise: float = 0.0,
     **options: Any,
 ) -> Encoder:
     """Build an encoder for images or vectors.
@@ -41,7 +41,7 @@ def build_encoder(
         size: Height and width of the images in pixels; 0 for vectors.
         feature_width: Number of features, by a linear layer after the network; None keeps its
             own number.
-        release_noise: Standard deviation of the noise on the features; see `ReleaseNoise`.
+        feature_noise: Standard deviation of the noise on the features; see `FeatureNoise`.
         options: Options of the encoder.
 
     Example:
@@ -56,7 +56,7 @@ def build_encoder(
             f"the encoder {name!r} is a {type(network).__name__}: it must be a torch.nn.Module"
         )
     return Encoder(
-        network, channels=channels, size=size, width=feature_width, release_noise=release_noise
+        network, channels=channels, size=size, width=feature_width, feature_noise=feature_noise
     )
 
 

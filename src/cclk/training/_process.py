@@ -27,7 +27,7 @@ _SECONDS = 0.2
 _WATCH_SECONDS = 0.2
 
 
-def keep_freed() -> None:
+def retain_freed_memory() -> None:
     """Keep freed memory in the process (glibc only).
 
     Returning pages and faulting them in again costs a fifth of a small network's step.
@@ -38,7 +38,7 @@ def keep_freed() -> None:
         libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
-def give_back() -> None:
+def trim_memory() -> None:
     """Return freed memory to the system, so that a process that trains many runs does not grow."""
     gc.collect()
     with suppress(AttributeError, OSError):
@@ -53,7 +53,7 @@ def stop_signals() -> list[signal.Signals]:
     return signals
 
 
-def end_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """End this process as soon as its parent has ended, also if the parent was killed.
 
     Args:
@@ -65,7 +65,7 @@ def end_with(parent: int) -> None:
             time.sleep(_WATCH_SECONDS)
         os._exit(1)
 
-    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+    threading.Thread(target=watch, name="exit-with-parent", daemon=True).start()
 
 
 @contextmanager

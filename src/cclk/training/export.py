@@ -19,8 +19,8 @@ from cclk.errors import RunError
 from cclk.removal import LinearEraser
 from cclk.removal.eraser import linear_r2
 from cclk.training._process import without_new_variables
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.samples import Samples
-from cclk.training.trained import TrainedEncoder
 
 Format = Literal["onnx", "safetensors", "torch"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -87,7 +87,7 @@ def erased(encoder: TrainedEncoder) -> TrainedEncoder:
     run = encoder.run
     result = copy.deepcopy(encoder, {id(run): run})  # without the data of the run
     # Noise after the last layer neither adds to nor hides a linear trace.
-    release, result.encoder.release = result.encoder.release, None
+    noise, result.encoder.noise = result.encoder.noise, None
     condition = dataset.condition(dataset.train)
     features = _features(result, dataset.train.x)
     eraser = LinearEraser().fit(features, sensitive_features=condition)
@@ -95,7 +95,7 @@ def erased(encoder: TrainedEncoder) -> TrainedEncoder:
     result.encoder.last = eraser.as_linear() if last is None else eraser.fold(last)
     result.requires_grad_(False)
     leaks = linear_r2(_features(result, dataset.train.x), condition)
-    result.encoder.release = release
+    result.encoder.noise = noise
     worst = max(leaks, key=lambda name: leaks[name])
     if not leaks[worst] <= _LARGEST_R2:
         raise RunError(

@@ -17,7 +17,7 @@ from torch import Tensor, distributed
 
 from cclk._extras import needed_for
 from cclk.errors import RunError, SettingsError
-from cclk.training._process import end_with, without_new_variables
+from cclk.training._process import exit_with_parent, without_new_variables
 from cclk.training.settings import Settings
 
 _LAUNCHER = "CCLK_LAUNCHER"
@@ -50,7 +50,7 @@ def launch(settings: Settings) -> Any:
     elif devices > 1:
         launcher = int(os.environ.setdefault(_LAUNCHER, str(os.getpid())))
         if launcher != os.getpid():
-            end_with(launcher)
+            exit_with_parent(launcher)
     with _quiet(logging.getLogger("lightning_fabric")):  # it announces its precision
         fabric = Fabric(
             # Apple's MPS has no float64, which the conditional operator needs.

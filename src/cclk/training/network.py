@@ -39,7 +39,7 @@ class ContrastiveNetwork(nn.Module):
                 channels=shape[0],
                 size=size,
                 feature_width=model.feature_width,
-                release_noise=settings.removal.release_noise,
+                feature_noise=settings.removal.feature_noise,
                 **model.encoder_options,
             )
             self.head = build_head(

@@ -1,4 +1,4 @@
-"""Removal while training: the leakage penalty on released features, and the label to keep."""
+"""Removal while training: the leakage penalty on features, and the label to keep."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cclk import _distributed as distributed
 from cclk.data.dataset import Dataset
 from cclk.errors import SettingsError
 from cclk.registry import PENALTIES
+from cclk.training.methods import find
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings
 
@@ -24,19 +25,19 @@ def describe_removal(settings: Settings, dataset: Dataset) -> str:
     """
     removal, width = settings.removal, settings.model.feature_width
     names = ", ".join(column.name for column in dataset.columns)
-    fair = settings.method.startswith("fair")
-    if not names or not (fair or removal.leakage_penalty or removal.release_noise):
+    fair = find(settings.method).removes
+    if not names or not (fair or removal.leakage_penalty or removal.feature_noise):
         return ""
     penalty = removal.penalty if removal.penalty != "reader" else "penalty"
     means = [
         f"{penalty} {removal.leakage_penalty:g}" if removal.leakage_penalty else "no penalty",
         f"{width} features" if width else "all features",
-        f"noise {removal.release_noise:g}" if removal.release_noise else "no noise",
+        f"noise {removal.feature_noise:g}" if removal.feature_noise else "no noise",
     ]
     return f"removes {names} (remove {removal.remove}: {', '.join(means)})"
 
 
-class ReleasingNetwork(nn.Module):
+class PenalizedNetwork(nn.Module):
     """A network under training, with the features of unaugmented samples beside its projections.
 
     Both come from one forward pass, as `DistributedDataParallel` requires.
@@ -96,7 +97,7 @@ class Removal:
     def __init__(
         self, settings: Settings, dataset: Dataset, total: int, penalty: nn.Module
     ) -> None:
-        removal, label = settings.removal, settings.data.dataset_options.get("label", "label")
+        removal, label = settings.removal, settings.source_options.get("label", "label")
         if removal.leakage_penalty and not dataset.columns:
             raise SettingsError(
                 f"removal.leakage_penalty is {removal.leakage_penalty:g}, but {dataset.name} has no"
