@@ -36,16 +36,15 @@ from cclk.data import arrays, manifest
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkError
 from cclk.estimator import ConditionalEncoder
-from cclk.evaluation import Evaluation, card, read_evaluation
-from cclk.evaluation.table import evaluation_table
+from cclk.evaluation import Evaluation, card, read_evaluation, score_table
 from cclk.report import RunView, plots
 from cclk.report.page import render
+from cclk.training import loop as training
 from cclk.training import settings as training_settings
-from cclk.training import train as training
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.metrics import read_metrics
 from cclk.training.run_folder import RunFolder
 from cclk.training.samples import _array
-from cclk.training.trained import TrainedEncoder
 from cclk.training.trainer import Trainer
 
 Case = Callable[[random.Random], str]
@@ -386,7 +385,7 @@ def _evaluation(folder: Path) -> Case:
             return []
         runs = [RunView("a", evaluation=first), RunView("b", evaluation=evaluation)]
         str(evaluation), render(runs), card(evaluation.leakages)
-        evaluation_table({"b": evaluation})
+        score_table({"b": evaluation})
         return list(_numbers(evaluation))
 
     return reader(path, _bytes_or(seeds, edit, 0.3), use)
@@ -491,7 +490,7 @@ def _encoder(folder: Path) -> Case:
 
     def use() -> None:
         opened = RunFolder(run.folder)
-        TrainedEncoder(opened), opened.kernel_state
+        TrainedEncoder(opened)
 
     return reader(
         path, _bytes_or([seed], lambda source: mutate_safetensors(seed, source), 0.3), use

@@ -85,7 +85,7 @@ def encoder_score(evaluation: object, name: str) -> float:
 def _worst(evaluations: list[object]) -> str:
     """The heading of the worst probe."""
     (leakage,) = Evaluation.from_json(evaluations[0]).leakage.columns.values()
-    return f"worst of {len(leakage.scores)} probes"
+    return f"worst of {len(leakage.by_probe)} probes"
 
 
 def _mean(evaluations: list[object], name: str) -> str:
@@ -220,7 +220,7 @@ def removal_summary() -> str:
     noisy = {
         (cell.row, cell.column)
         for cell in cells
-        if "release_noise" in cell.settings and "penalty" in cell.settings
+        if "feature_noise" in cell.settings and "penalty" in cell.settings
     }
     ((rival, dataset),) = noisy
     further = [cell for cell in cells if "penalty_rows" in cell.settings]
@@ -241,7 +241,7 @@ def removal_summary() -> str:
 
 def levels() -> str:
     """What the levels of the setting `remove` stand for."""
-    names = ("leakage_penalty", "feature_width", "mask", "penalty_rows", "release_noise")
+    names = ("leakage_penalty", "feature_width", "mask", "penalty_rows", "feature_noise")
     lines = ["| level | data | " + " | ".join(f"`{name}`" for name in names) + " |"]
     lines.append("|---" * (len(names) + 2) + "|")
     for level, kinds in REMOVAL.items():

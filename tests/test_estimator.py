@@ -324,7 +324,7 @@ def test_it_removes_a_variable_and_keeps_the_label() -> None:
         assert features.shape == (400, 6)
         return float(cclk.LeakagePenalty()(features, x[:, 0]))
 
-    assert readable(leakage_penalty=10.0, keep=True, release_noise=0.2) < 0.5 * readable(
+    assert readable(leakage_penalty=10.0, keep=True, feature_noise=0.2) < 0.5 * readable(
         remove="none"
     )
     with pytest.raises(cclk.errors.DataError, match="keep is True: pass y"):

@@ -15,7 +15,7 @@ import cclk
 from benchmarks.faults.bench import ENCODER, Bench, same_run
 from benchmarks.faults.rows import Row
 from cclk.errors import CclkError, CclkWarning
-from cclk.training import train as training
+from cclk.training import loop as training
 
 Damage = Callable[[bytes, random.Random], bytes]
 

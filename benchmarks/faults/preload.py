@@ -7,7 +7,7 @@ import torch
 
 _LATE = (
     "cclk_paper.experiments", "cclk.report.page", "cclk.run", "cclk.training.export",
-    "cclk.training.train", "lightning_fabric", "safetensors.torch",
+    "cclk.training.loop", "lightning_fabric", "safetensors.torch",
     "onnx", "onnxruntime", "torch.onnx", "torch.export", "plotly", "pyarrow.parquet",
     "sklearn.linear_model", "sklearn.manifold", "scipy.stats", "torch._dynamo",
 )  # fmt: skip

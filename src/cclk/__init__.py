@@ -33,11 +33,12 @@ if TYPE_CHECKING:
         WeaklySupInfoNCE,
         backward_in_chunks,
     )
-    from cclk.removal import LeakagePenalty, LinearEraser
+    from cclk.removal import LeakagePenalty
+    from cclk.removal.eraser import LinearEraser as LinearEraser
     from cclk.run import Run as Run
     from cclk.run import check as check
     from cclk.run import train as train
-    from cclk.training.trained import TrainedEncoder
+    from cclk.training.encoder import TrainedEncoder
     from cclk.weights import Diagnosis, Nystrom, conditional_weights, diagnose
 
 __version__ = "0.1.0"
@@ -52,7 +53,6 @@ __all__ = [
     "HardNegInfoNCE",
     "InfoNCE",
     "LeakagePenalty",
-    "LinearEraser",
     "Nystrom",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
@@ -75,10 +75,11 @@ _HOMES = {
         "backward_in_chunks",
     ),
     "weights": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
-    "removal": ("LeakagePenalty", "LinearEraser"),
+    "removal": ("LeakagePenalty",),
     "errors": ("CclkError", "CclkWarning"),
     # Not in __all__: these need more than torch and numpy.
     "estimator": ("ConditionalEncoder",),
+    "removal.eraser": ("LinearEraser",),
     "evaluation": ("Leakage", "leakage"),
     "run": ("Run", "check", "train"),
 }
@@ -103,7 +104,7 @@ def load(
     """
     # Imported by name, because the loss library must not depend on the training package.
     with needed_for("cclk.load"):
-        trained = importlib.import_module("cclk.training.trained")
+        trained = importlib.import_module("cclk.training.encoder")
     encoder: TrainedEncoder = trained.load(run, trust_code=trust_code)
     return encoder
 

@@ -327,7 +327,7 @@ ENCODERS: Registry[Callable[..., Any]] = Registry(
         "resnet34": "cclk.models.factory:resnet34",
         "resnet50": "cclk.models.factory:resnet50",
         "mobilenetv2": "cclk.models.mobilenet:MobileNetFeatures",
-        "mlp": "cclk.models.factory:mlp",
+        "mlp": "cclk.models.mlp:MLP",
     },
 )
 HEADS: Registry[Callable[..., Any]] = Registry(

@@ -26,20 +26,18 @@ from cclk._terminal import Console
 from cclk.condition import Condition
 from cclk.errors import RunError, SettingsError
 from cclk.evaluation import Evaluation, Leakage, leakage, read_evaluation
-from cclk.evaluation.baselines import predict_removal
-from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
-from cclk.report import write_report
-from cclk.report.run_view import view_run
+from cclk.evaluation.run_evaluation import evaluate_run, predict_removal
+from cclk.report import view_run, write_report
 from cclk.training import check as checking
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.check import Finding
 from cclk.training.embeddings import write_embeddings
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.export import Erase, Format, export
 from cclk.training.methods import find
 from cclk.training.run_folder import ENCODER, RunFolder
 from cclk.training.samples import read_samples
 from cclk.training.settings import Missing, Settings, load
-from cclk.training.trained import TrainedEncoder
 
 PathLike = str | os.PathLike[str]
 P = ParamSpec("P")
@@ -81,7 +79,7 @@ class Run(Shown, RunFolder):
     @property
     def evaluation(self) -> Evaluation | None:
         """The last evaluation; None if the run has not been evaluated."""
-        return read_evaluation(self.folder, label_and_condition(self)[1])
+        return read_evaluation(self.folder)
 
     def resume(self, *, quiet: bool = False) -> Run:
         """Continue training from the newest checkpoint and return the finished run.

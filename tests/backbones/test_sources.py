@@ -27,7 +27,7 @@ from cclk.backbones.extractor import Extractor
 from cclk.errors import FeatureError
 from cclk.models import build_encoder
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.settings import load
 
 IMAGES = torch.randint(
@@ -301,7 +301,7 @@ def test_the_encoder_of_a_run_keeps_its_last_layer_and_noise(tmp_path: Path) -> 
     data = tmp_path / "data.npz"
     np.savez(data, x=x, y=np.arange(60) % 2, condition=random_state.normal(size=(60, 1)))
     overrides = {"dataset": str(data), "batch_size": 30, "steps": 3, "holdout": 0}
-    settings = load(overrides={**overrides, "release_noise": 0.5, "feature_width": 4})
+    settings = load(overrides={**overrides, "feature_noise": 0.5, "feature_width": 4})
     training.train(settings, tmp_path / "run", quiet=True)
     extractor = build_extractor(
         str(tmp_path / "run" / "encoder.safetensors"), channels=1, pixels=32

@@ -10,9 +10,7 @@ from PIL import Image
 
 from cclk.cli.main import main
 from cclk.data.dataset import Dataset
-from cclk.evaluation import baselines
-from cclk.evaluation.feature_splits import Samples
-from cclk.evaluation.leakage_card import Leakage
+from cclk.evaluation import Leakage, Samples, run_evaluation
 from cclk.training import check as checking
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
@@ -274,7 +272,7 @@ def test_the_forecast_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         measured.append((max(map(len, parts)), quick))
         return Leakage()
 
-    monkeypatch.setattr(baselines, "measure_leakage", measure)
+    monkeypatch.setattr(run_evaluation, "measure_leakage", measure)
     path = tmp_path / "many.npz"
     np.savez(
         path,
@@ -283,7 +281,7 @@ def test_the_forecast_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         condition=random.normal(size=9000),
     )
     settings = load(overrides={"dataset": str(path), "encoder": "mlp"})
-    list(baselines.predict_removal(settings, load_dataset(settings)))
+    list(run_evaluation.predict_removal(settings, load_dataset(settings)))
     assert measured == [(1000, True)] * 2
 
 

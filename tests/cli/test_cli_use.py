@@ -15,9 +15,9 @@ from safetensors import safe_open
 
 import cclk
 from cclk.cli.main import main
+from cclk.training.encoder import TrainedEncoder
 from cclk.training.export import FORMATS, export
 from cclk.training.run_folder import RunFolder
-from cclk.training.trained import TrainedEncoder
 
 COLUMNS = "path,age,s_1,s_2,name"
 

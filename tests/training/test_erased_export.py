@@ -11,7 +11,7 @@ import torch
 import cclk
 from cclk.backbones import build_extractor
 from cclk.errors import RunError
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.export import erased
 from cclk.training.settings import load
 

@@ -9,7 +9,7 @@ import pytest
 from faults import largest_file
 
 from cclk.cli.main import main
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.metrics import MetricsWriter, read_metrics
 from cclk.training.settings import Settings, load
 

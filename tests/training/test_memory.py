@@ -11,14 +11,14 @@ import pytest
 HELD = """
 from pathlib import Path
 import torch
-from cclk.training._process import give_back, keep_freed
+from cclk.training._process import trim_memory, retain_freed_memory
 def held(): return int(Path('/proc/self/status').read_text().split('VmRSS:')[1].split()[0]) / 1024
-keep_freed()
+retain_freed_memory()
 before = held()
 tensors = [torch.ones(1 << 18) for _ in range(200)]  # 200 MiB
 del tensors
 kept = held()
-give_back()
+trim_memory()
 print(before, kept, held())
 """
 

@@ -16,7 +16,7 @@ import cclk
 from cclk.condition import Condition
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkWarning, SettingsError
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.checkpoints import RunIdentity, save_checkpoint
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load

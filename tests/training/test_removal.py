@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 import cclk
 from cclk.errors import Interrupted, SettingsError
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.removal import Removal
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
@@ -149,7 +149,7 @@ def test_an_interrupted_run_ends_in_the_same_weights(
         leakage_penalty=2,
         penalty_rows=50,
         keep="label",
-        release_noise=0.3,
+        feature_noise=0.3,
         feature_width=5,
         queue=queue,
         checkpoint_every=7,

@@ -103,11 +103,11 @@ def test_a_level_of_removal_sets_what_is_not_set() -> None:
     medium = resolved(digits, remove="medium")
     assert medium.removal.leakage_penalty > 0
     assert medium.model.feature_width == REMOVAL["medium"][0]["feature_width"] == 16
-    assert medium.removal.release_noise == 0
+    assert medium.removal.feature_noise == 0
     assert medium.augment.augmentation_options == {}
     table = resolved(numbers, remove="strong", leakage_penalty=7)
     assert table.removal.leakage_penalty == 7
-    assert table.removal.release_noise > 0
+    assert table.removal.feature_noise > 0
     assert table.augment.augmentation_options == {"mask": 0.6}
     options: dict[str, object] = {"mask": 0.1, "noise": 0.3}
     own = resolved(numbers, remove="medium", augmentation_options=options)

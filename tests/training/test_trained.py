@@ -21,7 +21,7 @@ from PIL import Image
 import cclk
 from cclk.cli.main import main
 from cclk.errors import DataError
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.settings import load
 
 ROWS = 24

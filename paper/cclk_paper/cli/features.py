@@ -12,7 +12,7 @@ from cclk.backbones import build_extractor
 from cclk.cli.output import QUIET, TRUST_CODE, notify
 from cclk.datasets import DATASETS, takes_features
 from cclk.errors import FeatureError
-from cclk.training._process import keep_freed
+from cclk.training._process import retain_freed_memory
 from cclk_paper.features import extract, load_all_rows
 
 _COMPONENTS = Parameter(
@@ -67,7 +67,7 @@ def features(
             f"{dataset} cannot have features as its condition: choose {', '.join(able)}, or an .npz"
             " file with images"
         )
-    keep_freed()  # half of the time of mobilenetv2 went into returning pages and getting them back
+    retain_freed_memory()  # mobilenetv2 takes half of the time then
     samples = load_all_rows(
         dataset, data_dir=data_dir, options=_table("--dataset-options", dataset_options)
     )

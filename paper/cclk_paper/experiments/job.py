@@ -15,8 +15,8 @@ import torch
 import cclk
 from cclk.data.dataset import Dataset
 from cclk.errors import CclkError, Interrupted
-from cclk.training import train as training
-from cclk.training._process import end_with, give_back, keep_freed, stop_signals
+from cclk.training import loop as training
+from cclk.training._process import exit_with_parent, retain_freed_memory, stop_signals, trim_memory
 from cclk.training.callbacks import Callback
 from cclk.training.run_folder import SETTINGS, RunFolder, load_dataset, write_settings
 from cclk.training.settings import Settings, import_paths, load
@@ -69,9 +69,9 @@ def start(threads: int, parent: int) -> None:
     """
     signal.signal(signal.SIGINT, lambda number, _: _stopped.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    end_with(parent)
+    exit_with_parent(parent)
     torch.set_num_threads(threads)
-    keep_freed()
+    retain_freed_memory()
     # A grid contains settings that are bad on purpose.
     warnings.simplefilter("ignore", cclk.CclkWarning)
 
@@ -86,7 +86,7 @@ def run(job: Job, folder: Path) -> RunResult | None:
     except (ValueError, OSError) as error:
         raise CclkError(f"{job.title}, seed {job.seed}: {error}") from error
     finally:
-        give_back()
+        trim_memory()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from made_up_results import HerePool
 
 from cclk.data.dataset import Dataset
 from cclk.evaluation.panel import Splits
-from cclk.training import train as training
+from cclk.training import loop as training
 from cclk.training.settings import Settings
 
 TINY = {
@@ -39,7 +40,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         weight = np.linalg.lstsq(x.train, target.train, rcond=None)[0]
         return {"linear": x.test @ weight}
 
-    monkeypatch.setattr("cclk.evaluation.leakage_card.predict_by_panel", linear_probe)
+    module = importlib.import_module("cclk.evaluation.leakage")
+    monkeypatch.setattr(module, "predict_by_panel", linear_probe)
 
 
 @pytest.mark.usefixtures("tiny")

@@ -140,8 +140,8 @@ def _encoder_of_run(path: Path) -> tuple[str, dict[str, Any]]:
         if not isinstance(encoder, str) or not isinstance(options, dict):
             raise TypeError("an encoder is a name with options")
         width = settings["model"].get("feature_width")
-        noise = settings.get("removal", {}).get("release_noise")
-        for name, value in (("feature_width", width), ("release_noise", noise)):
+        noise = settings.get("removal", {}).get("feature_noise")
+        for name, value in (("feature_width", width), ("feature_noise", noise)):
             if value:
                 options[name] = value
         return encoder, options
@@ -158,7 +158,7 @@ def _encoder_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     for prefix in ("encoder.", ""):
         if any(key.startswith(f"{prefix}network.") for key in tensors):
-            parts = tuple(f"{prefix}{part}." for part in ("network", "last", "release"))
+            parts = tuple(f"{prefix}{part}." for part in ("network", "last", "noise"))
             return {
                 key.removeprefix(prefix): value
                 for key, value in tensors.items()

@@ -16,7 +16,7 @@ _MORE = {
     "medium": "To remove more, train with --remove strong.",
     "strong": (
         "To remove more, train with narrower features (--feature-width), a stronger"
-        " --leakage-penalty, or for tables more --release-noise."
+        " --leakage-penalty, or for tables more --feature-noise."
     ),
 }
 """The level of removal -> what to try if it did not suffice."""
@@ -41,13 +41,13 @@ def evaluate(
     worst of a panel of probes. Writes RUN/evaluation.json, prints a table, and reports whether
     training removed the condition and what that cost in accuracy.
     """
+    from cclk.evaluation import score_table
     from cclk.evaluation.run_evaluation import label_and_condition
-    from cclk.evaluation.table import evaluation_table
     from cclk.run import Run
-    from cclk.training._process import keep_freed
+    from cclk.training._process import retain_freed_memory
     from cclk.training.methods import find
 
-    keep_freed()
+    retain_freed_memory()
     opened = [Run(folder, trust_code=trust_code or False) for folder in runs]
     # Folders of the same name are distinguished by their paths.
     unique = len({run.name for run in opened}) == len(opened)
@@ -60,8 +60,8 @@ def evaluate(
         labels = {label_and_condition(run)[0] for run in opened}
         label = labels.pop() if len(labels) == 1 else "label"
         console = Console()
-        console.print(evaluation_table(evaluations, label=label))
-        lines = [
+        lines = [score_table(evaluations, label)]
+        lines += [
             f"{name}, {sentence}" if len(named) > 1 else sentence
             for name, evaluation in evaluations.items()
             for sentence in evaluation.sentences(label_and_condition(named[name])[0])

@@ -45,9 +45,9 @@ def train(
     if resume and (overrides or config or preset):
         raise RunError(f"--resume takes all settings from {out}: remove the other options")
     from cclk import run
-    from cclk.training._process import keep_freed
+    from cclk.training._process import retain_freed_memory
 
-    keep_freed()
+    retain_freed_memory()
     if resume and out is not None:
         trained = run.Run(out, trust_code=trust_code or False).resume(quiet=quiet)
     else:

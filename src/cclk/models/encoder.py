@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cclk.errors import SettingsError
+from cclk.models.feature_noise import FeatureNoise
 from cclk.models.inputs import InputTransform
-from cclk.models.release_noise import ReleaseNoise
 
 
 class Encoder(nn.Module):
@@ -27,8 +26,8 @@ class Encoder(nn.Module):
         channels: number of channels of the images, or of columns of the vectors.
         size: height and width of the images; 0 for vectors.
         width: number of features, by a linear layer after the network; None keeps the network's.
-        release_noise: standard deviation of the noise on the features, which are then standardized;
-            see `ReleaseNoise`. 0 adds none.
+        feature_noise: standard deviation of the noise on the features, which are then standardized;
+            see `FeatureNoise`. 0 adds none.
     """
 
     width: int
@@ -44,7 +43,7 @@ class Encoder(nn.Module):
         channels: int,
         size: int,
         width: int | None = None,
-        release_noise: float = 0.0,
+        feature_noise: float = 0.0,
     ) -> None:
         super().__init__()
         parameter = next(network.parameters(), torch.empty(0))
@@ -58,18 +57,16 @@ class Encoder(nn.Module):
         self.inputs, self.network = inputs.to(parameter), network
         shape = (2, channels, size, size) if size else (2, channels)
         self.last: nn.Linear | None = None
-        self.release: ReleaseNoise | None = None
-        self._channels_last = self.inputs.images
-        with _ConvolutionRecord() as record:
-            self.width = self._infer_width(torch.zeros(shape).to(parameter))
-        self._channels_last = self.inputs.images and not record.narrow
+        self.noise: FeatureNoise | None = None
+        self._channels_last = not _has_narrow_convolution(network)
+        self.width = self._infer_width(torch.zeros(shape).to(parameter))
         self.network_width = self.width
         if width is not None:
             self.last = nn.Linear(self.width, width).to(parameter)
             self.width = width
-        if release_noise:
+        if feature_noise:
             values = math.prod(shape[1:])
-            self.release = ReleaseNoise(self.width, release_noise, values).to(parameter)
+            self.noise = FeatureNoise(self.width, feature_noise, values).to(parameter)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features of raw samples: uint8 images, images in 0..1, or vectors."""
@@ -88,18 +85,18 @@ class Encoder(nn.Module):
         features: Tensor = self.network(views)
         if self.last is not None:
             features = self.last(features)
-        return features if self.release is None else self.release(features, views)
+        return features if self.noise is None else self.noise(features, views)
 
     @contextmanager
     def one_table(self) -> Iterator[None]:
-        """Encode batches of one table: equal samples get different release noise, if there is any.
+        """Encode batches of one table: equal samples get different noise, if there is any.
 
         Without this, they are counted in each batch.
         """
-        if self.release is None:
+        if self.noise is None:
             yield
         else:
-            with self.release.one_table():
+            with self.noise.one_table():
                 yield
 
     @torch.no_grad()
@@ -123,32 +120,18 @@ class Encoder(nn.Module):
         return features.shape[1]
 
 
-class _ConvolutionRecord(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Record whether a network computes a convolution that oneDNN gets wrong with channels last.
+def _has_narrow_convolution(network: nn.Module) -> bool:
+    """Whether oneDNN may compute a gradient of this network wrongly with the channels last.
 
-    The gradient of the weights of a strided 1 x 1 convolution of one group is computed in a
-    workspace that is too small if the convolution has fewer inputs than a vector register has
-    floats (uxlfoundation/oneDNN issue 6035). It is silently wrong, or the process crashes or
-    hangs. All versions of torch up to 2.13 (oneDNN 3.12) are affected. Remove this class when the
-    lowest torch of pyproject.toml contains a oneDNN in which that issue is fixed:
-    tests/models/test_narrow_networks.py then passes without it.
+    The gradient of the weights of a strided 1 x 1 convolution is computed in a workspace that is
+    too small if the convolution has fewer inputs than a vector register has floats
+    (uxlfoundation/oneDNN issue 6035). It is silently wrong, or the process crashes or hangs. All
+    versions of torch up to 2.13 (oneDNN 3.12) are affected. Strides are not attributes of weights,
+    so other 1 x 1 convolutions count too. Remove this when tests/models/test_narrow_networks.py
+    passes without it.
     """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.narrow = False
-        self._floats = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        # Traced modules call `_convolution`, whose first arguments are the same.
-        aten = torch.ops.aten
-        if func in (aten.convolution.default, aten._convolution.default):
-            # The weights of a transposed convolution are (inputs, outputs, ...): the gradient of
-            # its weights is that of a convolution with its inputs and outputs exchanged.
-            weight, stride, groups = args[1], args[3], args[8]
-            pointwise = all(length == 1 for length in weight.shape[2:])
-            if pointwise and groups == 1 and max(stride) > 1 and weight.shape[1] < self._floats:
-                self.narrow = True
-        return func(*args, **(kwargs or {}))
+    floats = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
+    return any(
+        weight.dim() == 4 and weight.shape[2:] == (1, 1) and weight.shape[1] < floats
+        for weight in network.parameters()
+    )

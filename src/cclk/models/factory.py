@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -10,8 +10,7 @@ from torch import nn
 from cclk.errors import SettingsError
 from cclk.models.encoder import Encoder
 from cclk.models.lenet import LeNet5
-from cclk.models.mlp import MLP
-from cclk.models.resnet import ResNet, Stem
+from cclk.models.resnet import ResNet
 from cclk.registry import ENCODERS
 
 
@@ -21,7 +20,7 @@ def build_encoder(
     channels: int,
     size: int,
     feature_width: int | None = None,
-    release_noise: float = 0.0,
+    feature_noise: float = 0.0,
     **options: Any,
 ) -> Encoder:
     """Build an encoder for images or vectors.
@@ -41,7 +40,7 @@ def build_encoder(
         size: Height and width of the images in pixels; 0 for vectors.
         feature_width: Number of features, by a linear layer after the network; None keeps its
             own number.
-        release_noise: Standard deviation of the noise on the features; see `ReleaseNoise`.
+        feature_noise: Standard deviation of the noise on the features; see `FeatureNoise`.
         options: Options of the encoder.
 
     Example:
@@ -56,7 +55,7 @@ def build_encoder(
             f"the encoder {name!r} is a {type(network).__name__}: it must be a torch.nn.Module"
         )
     return Encoder(
-        network, channels=channels, size=size, width=feature_width, release_noise=release_noise
+        network, channels=channels, size=size, width=feature_width, feature_noise=feature_noise
     )
 
 
@@ -71,28 +70,4 @@ def lenet5(channels: int, size: int) -> nn.Module:
     return LeNet5(channels)
 
 
-def mlp(channels: int, hidden: Sequence[int] = (256, 256)) -> nn.Module:
-    return MLP(channels, hidden)
-
-
-def _resnet(depth: int) -> Callable[..., nn.Module]:
-    def build(
-        channels: int,
-        stem: Stem = "cifar",
-        width: int = 64,
-        blocks: Sequence[int] | None = None,
-        zero_init_residual: bool = False,
-    ) -> nn.Module:
-        return ResNet(
-            channels,
-            depth=depth,
-            stem=stem,
-            width=width,
-            blocks=blocks,
-            zero_init_residual=zero_init_residual,
-        )
-
-    return build
-
-
-resnet18, resnet34, resnet50 = map(_resnet, (18, 34, 50))
+resnet18, resnet34, resnet50 = (partial(ResNet, depth=depth) for depth in (18, 34, 50))

@@ -39,12 +39,7 @@ class ColumnFunctions:
 
 @torch.no_grad()
 def condition_functions(condition: Condition, kernel: Kernel | None) -> list[ColumnFunctions]:
-    """Return the functions of every column, or those of a kernel.
-
-    Args:
-        condition: n rows.
-        kernel: A fitted kernel, whose eigenvectors replace the functions of the columns.
-    """
+    """Return the functions of every column, or those of a kernel."""
     if kernel is not None:
         return [_eigenvectors(kernel, condition)]
     functions = []
@@ -58,9 +53,6 @@ def condition_functions(condition: Condition, kernel: Kernel | None) -> list[Col
 def linear_targets(condition: Condition) -> Tensor:
     """Return the targets of linear predictors, (n, m): numbers as they are and an indicator of each
     category, with mean 0 and variance 1.
-
-    Args:
-        condition: n rows.
     """
     parts = [
         _indicators(condition.values[:, part], smallest=1)

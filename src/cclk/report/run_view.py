@@ -39,7 +39,7 @@ def view_run(run: RunFolder) -> RunView:
         name=run.name,
         settings=run.settings.without_paths(),
         metrics=run.metrics(),
-        evaluation=read_evaluation(run.folder, condition),
+        evaluation=read_evaluation(run.folder),
         version=run.metadata.version or "",
         command=_published(run.metadata.command or ""),
         data_fingerprint=run.metadata.data_fingerprint or "",
@@ -69,10 +69,9 @@ def _published(command: str) -> str:
 
 
 def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> KernelFigure | None:
-    method = methods.build(run.settings, run.dataset)
+    method = run.method
     if method.kernel is None or method.condition is None:
         return None
-    method.kernel.load_state_dict(run.kernel_state)
     rows = method.sampler.batch(0)
     condition = method.condition.rows(rows)
     with warnings.catch_warnings():

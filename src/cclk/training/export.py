@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 import warnings
 from pathlib import Path
 from typing import Literal, get_args
@@ -14,13 +13,13 @@ import torch
 from torch import Tensor
 
 from cclk._extras import needed_for
-from cclk._files import make_parent, replace_bytes, write_tensors
+from cclk._files import make_parent, replace_bytes
 from cclk.errors import RunError
-from cclk.removal import LinearEraser
-from cclk.removal.eraser import linear_r2
+from cclk.removal.eraser import LinearEraser, linear_r2
 from cclk.training._process import without_new_variables
+from cclk.training.encoder import TrainedEncoder
+from cclk.training.network import EncoderFile
 from cclk.training.samples import Samples
-from cclk.training.trained import TrainedEncoder
 
 Format = Literal["onnx", "safetensors", "torch"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -65,11 +64,8 @@ def export(
             settings = run.settings.without_paths().model_dump(mode="json")
             if encoder.encoder.last is not None:  # the eraser may have added this layer
                 settings["model"]["feature_width"] = encoder.width
-            metadata = {
-                "settings": json.dumps(settings),
-                "shape": json.dumps(encoder.shape),
-            }
-            write_tensors(path, encoder.state_dict(), metadata)
+            file = EncoderFile(settings, encoder.shape, list(encoder.columns))
+            file.write(path, encoder.state_dict())
     return path
 
 
@@ -87,7 +83,7 @@ def erased(encoder: TrainedEncoder) -> TrainedEncoder:
     run = encoder.run
     result = copy.deepcopy(encoder, {id(run): run})  # without the data of the run
     # Noise after the last layer neither adds to nor hides a linear trace.
-    release, result.encoder.release = result.encoder.release, None
+    noise, result.encoder.noise = result.encoder.noise, None
     condition = dataset.condition(dataset.train)
     features = _features(result, dataset.train.x)
     eraser = LinearEraser().fit(features, sensitive_features=condition)
@@ -95,7 +91,7 @@ def erased(encoder: TrainedEncoder) -> TrainedEncoder:
     result.encoder.last = eraser.as_linear() if last is None else eraser.fold(last)
     result.requires_grad_(False)
     leaks = linear_r2(_features(result, dataset.train.x), condition)
-    result.encoder.release = release
+    result.encoder.noise = noise
     worst = max(leaks, key=lambda name: leaks[name])
     if not leaks[worst] <= _LARGEST_R2:
         raise RunError(

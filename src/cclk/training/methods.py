@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
+from cclk.kernels.bandwidth import Scale
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
 from cclk.weights.variants import Conditioning
@@ -117,12 +118,15 @@ class Method:
     kernel: Kernel | None
 
 
-def build(settings: Settings, dataset: Dataset) -> Method:
-    """Build a method on a dataset; kernels are fitted on the training split.
+def build(
+    settings: Settings, dataset: Dataset, fitted: Mapping[str, Scale] | None = None
+) -> Method:
+    """Build a method on a dataset.
 
     Args:
         settings: The settings of the run, resolved.
         dataset: The data to train on.
+        fitted: The state of the kernel; by default it is fitted on the training split.
     """
     spec, train = find(settings.method), settings.train
     if spec.needs_condition and not dataset.columns:
@@ -146,7 +150,9 @@ def build(settings: Settings, dataset: Dataset) -> Method:
         condition = Condition(clusters[:, None], (Column("cluster", "categorical"),))
     # Samples are similar if they are in all columns.
     kernel = functools.reduce(operator.mul, kernels) if kernels else None
-    if kernel is not None and condition is not None:
+    if kernel is not None and fitted is not None:
+        kernel.load_state_dict(fitted)
+    elif kernel is not None and condition is not None:
         kernel.fit(condition, batch_size=train.batch_size + train.queue)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 

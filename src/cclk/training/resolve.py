@@ -27,7 +27,7 @@ REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     ),
     "medium": (
         {"leakage_penalty": 5.0, "feature_width": 16},
-        {"leakage_penalty": 5.0, "feature_width": 4, "mask": 0.6, "release_noise": 0.2},
+        {"leakage_penalty": 5.0, "feature_width": 4, "mask": 0.6, "feature_noise": 0.2},
     ),
     "strong": (
         {"leakage_penalty": 10.0, "feature_width": 8},
@@ -36,7 +36,7 @@ REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
             "feature_width": 4,
             "mask": 0.6,
             "penalty_rows": 512,
-            "release_noise": 0.35,
+            "feature_noise": 0.35,
         },
     ),
 }

@@ -273,7 +273,7 @@ class RemovalSettings(Section):
         ge=0,
         description="further training samples per step that the penalty learns from",
     )
-    release_noise: float = Field(
+    feature_noise: float = Field(
         0.0,
         ge=0,
         description=(
@@ -369,10 +369,7 @@ class TrainSettings(Section):
         None,
         ge=1,
         le=1024,
-        description=(
-            "threads to compute with; default: all cores, or fewer if these are faster in a short"
-            " measurement"
-        ),
+        description="threads to compute with; default: all cores",
     )
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
@@ -420,7 +417,7 @@ class Settings(Section):
         return str(self.data.dataset if self.table.data is None else self.table.data)
 
     @property
-    def source_options(self) -> dict[str, Any]:
+    def source_options(self) -> dict[str, object]:
         """The options that the data are loaded with."""
         if self.table.data is None:
             return dict(self.data.dataset_options)

@@ -24,7 +24,7 @@ class Recipe:
     utility: Measure = "accuracy"
     seeds: int = 5
     noise: float = 0.0
-    """`release_noise` of the rows that have it; 0 for datasets of images, which have none."""
+    """`feature_noise` of the rows that have it; 0 for datasets of images, which have none."""
     flat: bool = False
     """Whether the inputs are the columns of a table, which can be erased without an encoder."""
     rows: int = 0
@@ -125,8 +125,8 @@ def _settings(row: str, strength: float, recipe: Recipe) -> Overrides:
         penalized = {**penalized, "penalty_rows": recipe.rows}
     rival = {"method": "infonce", "leakage_penalty": strength}
     # Features that need to predict the label only can have more noise.
-    noise = {"release_noise": recipe.noise} if recipe.noise else {}
-    more_noise = {"release_noise": round(1.5 * recipe.noise, 3)} if recipe.noise else {}
+    noise = {"feature_noise": recipe.noise} if recipe.noise else {}
+    more_noise = {"feature_noise": round(1.5 * recipe.noise, 3)} if recipe.noise else {}
     return {
         CLUSTERS: {"method": "fair-infonce", "clusters": round(strength)},
         FAIR: {"method": "fair-cclk", "neighbors": strength},
@@ -134,7 +134,7 @@ def _settings(row: str, strength: float, recipe: Recipe) -> Overrides:
         NOISE: {**penalized, **noise},
         LOO: {**penalized, "weights": "loo"},
         KEEP: {**penalized, **more_noise, "keep": "label"},
-        NOISE_ONLY: {"method": "infonce", "release_noise": strength},
+        NOISE_ONLY: {"method": "infonce", "feature_noise": strength},
         REVERSAL: {**rival, "penalty": "adversary"},
         REVERSAL_NOISE: {**rival, **noise, "penalty": "adversary"},
         HSIC: {**rival, "penalty": "hsic"},

@@ -40,8 +40,8 @@ HALF_NOISE = "half the width, noise 0.2"
 WIDTHS = {"half the width": 0.5, "twice the width": 2.0, HALF_NOISE: 0.5}
 TABLE_VARIANTS: dict[str, Overrides] = {
     "mask 0.2": {"augmentation_options": {"mask": 0.2}},
-    "noise 0.2": {"release_noise": 0.2},
-    HALF_NOISE: {"release_noise": 0.2},
+    "noise 0.2": {"feature_noise": 0.2},
+    HALF_NOISE: {"feature_noise": 0.2},
 }
 """Of datasets of vectors only."""
 ELSEWHERE = ("learning rate", "AdamW", "temperature", "1,175 steps")

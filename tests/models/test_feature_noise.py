@@ -10,13 +10,13 @@ import torch
 from scipy import stats
 
 import cclk
-from cclk.models.release_noise import ReleaseNoise
-from cclk.training import train as training
+from cclk.models.feature_noise import FeatureNoise
+from cclk.training import loop as training
 from cclk.training.settings import load
 
 
 def test_it_is_standard_normal_and_independent_across_features_and_samples() -> None:
-    noise = ReleaseNoise(8, 1.0, 12)
+    noise = FeatureNoise(8, 1.0, 12)
     generator = torch.Generator().manual_seed(0)
     random_samples = torch.randn(5_000, 12, generator=generator)
     neighbors = torch.zeros(5_000, 12)
@@ -29,16 +29,16 @@ def test_it_is_standard_normal_and_independent_across_features_and_samples() -> 
 
 
 def test_a_sample_always_has_the_same_noise() -> None:
-    noise = ReleaseNoise(4, 0.5, 6).eval()
+    noise = FeatureNoise(4, 0.5, 6).eval()
     samples = torch.randn(10, 6)
     assert torch.equal(noise.noise(samples)[3:4], noise.noise(samples[3:4]))
-    assert torch.equal(noise.noise(samples), ReleaseNoise(4, 2.0, 6).noise(samples))
+    assert torch.equal(noise.noise(samples), FeatureNoise(4, 2.0, 6).noise(samples))
     extreme = torch.tensor([[3e38, -3e38, 0.0, 1e-38, -1e9, 7.0]])
     assert noise.noise(extreme).isfinite().all()
 
 
 def test_equal_samples_of_a_table_have_different_noise() -> None:
-    noise = ReleaseNoise(4, 0.5, 6).eval()
+    noise = FeatureNoise(4, 0.5, 6).eval()
     different = torch.randn(3, 6)
     samples = different[[0, 1, 0, 2, 0, 1]]
     released = noise.noise(samples)
@@ -52,7 +52,7 @@ def test_equal_samples_of_a_table_have_different_noise() -> None:
 
 
 def test_scale_is_relative_to_the_features() -> None:
-    noise = ReleaseNoise(3, 0.5, 5)
+    noise = FeatureNoise(3, 0.5, 5)
     features, samples = 100 * torch.randn(4000, 3) + 7, torch.randn(4000, 5)
     std = noise(features, samples).std(dim=0)
     assert torch.allclose(std, torch.full((3,), 1.25**0.5), atol=0.05)
@@ -70,10 +70,10 @@ def test_every_export_has_the_noise(tmp_path: Path, images: bool) -> None:
     data = tmp_path / "data.npz"
     np.savez(data, x=x, y=np.arange(60) % 2, condition=random_state.normal(size=(60, 1)))
     overrides = {"dataset": str(data), "batch_size": 30, "steps": 3, "holdout": 0, **shape}
-    settings = load(overrides={**overrides, "release_noise": 0.5, "feature_width": 4})
+    settings = load(overrides={**overrides, "feature_noise": 0.5, "feature_width": 4})
     training.train(settings, tmp_path / "run", quiet=True)
     run = cclk.Run(tmp_path / "run")
-    assert run.encoder.encoder.release is not None
+    assert run.encoder.encoder.noise is not None
     features = run.encoder.embed(x)
     assert np.allclose(features, run.encoder.embed(x, batch_size=7), atol=1e-5)
     import onnxruntime  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""Noise on released features, a fixed function of the table."""
+"""Noise on features, a fixed function of the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GRID = 1024.0
 _ROUNDS = 3
 
 
-class ReleaseNoise(nn.Module):
+class FeatureNoise(nn.Module):
     r"""Standardize features and add Gaussian noise that depends on the table only.
 
     .. math:: h'_i = \frac{h_i - \mu}{\sigma} + \mathrm{scale} \cdot
@@ -23,12 +23,12 @@ class ReleaseNoise(nn.Module):
 
     A deterministic encoder is nearly injective, so whatever it does not remove at every scale stays
     readable by a fine enough probe; noise limits the resolution. The same table always gets the
-    same noise, so repeated releases cannot average it out. Integer arithmetic makes the hash equal
-    on every device and in every export. It is not secret: who has the encoder and the sample
-    can compute the noise.
+    same noise, so repetition cannot average it out. Integer arithmetic makes the hash equal on
+    every device and in every export. It is not secret: who has the encoder and the sample can
+    compute the noise.
 
     Equal samples of a table, which are different people with the same answers, have different
-    noise: with the same noise, all of them would be released as one point, and the mean of the
+    noise: with the same noise, all of them would be published as one point, and the mean of the
     condition at that point could be learned. (On the Adult data, where half of the rows are not
     unique, probes read R^2 0.10 of the age from such noise alone.) They are counted in the batch,
     or in all batches within `one_table`.
@@ -56,7 +56,7 @@ class ReleaseNoise(nn.Module):
         self.register_buffer("offsets", draw(2, width), persistent=False)
 
     def forward(self, features: Tensor, samples: Tensor) -> Tensor:
-        """Return the features to release.
+        """Return the features with noise.
 
         Args:
             features: (b, width).
