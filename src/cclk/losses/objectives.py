@@ -302,12 +302,14 @@ class ReweightedNegatives(TiledObjective):
     def _loss(self, scores: Tensor, floor: Tensor, start: int, stop: int) -> Tensor:
         excluded = torch.zeros_like(scores, dtype=torch.bool)
         self.layout.fill(excluded, start, stop, True)
-        harder, hard = (
-            (scores * power).masked_fill(excluded, -math.inf).logsumexp(dim=1)
-            for power in (1 + self.beta, self.beta)
-        )
+        negatives = scores.masked_fill(excluded, -math.inf)
+        shift = negatives.detach().amax(dim=1, keepdim=True)
+        negatives = negatives - shift
+        harder = ((1 + self.beta) * negatives).exp().sum(dim=1)
+        hard = (self.beta * negatives).exp().sum(dim=1) if self.beta else self.layout.negatives
+        log = (harder / hard).log() + shift[:, 0]
         positive = self.layout.positive(scores, start, stop)
-        negative, _ = without_false_negatives(harder - hard, positive, self.tau_plus, floor)
+        negative, _ = without_false_negatives(log, positive, self.tau_plus, floor)
         return softplus(negative + math.log(self.layout.negatives) - positive)
 
 
