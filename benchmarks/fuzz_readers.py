@@ -36,8 +36,7 @@ from cclk.data import arrays, manifest
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import CclkError
 from cclk.estimator import ConditionalEncoder
-from cclk.evaluation import Evaluation, card, read_evaluation
-from cclk.evaluation.table import evaluation_table
+from cclk.evaluation import Evaluation, card, read_evaluation, score_table
 from cclk.report import RunView, plots
 from cclk.report.page import render
 from cclk.training import loop as training
@@ -386,7 +385,7 @@ def _evaluation(folder: Path) -> Case:
             return []
         runs = [RunView("a", evaluation=first), RunView("b", evaluation=evaluation)]
         str(evaluation), render(runs), card(evaluation.leakages)
-        evaluation_table({"b": evaluation})
+        score_table({"b": evaluation})
         return list(_numbers(evaluation))
 
     return reader(path, _bytes_or(seeds, edit, 0.3), use)

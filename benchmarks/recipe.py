@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cclk_paper.probes import two_probes
+
 import cclk
 from benchmarks.common import write_result
-from cclk.evaluation import Samples, evaluate, two_probes
+from cclk.evaluation import Samples, evaluate
 
 SGD: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 3e-3, "warmup": 20}
 """The best optimizer on ColorMNIST, with the warmup of a small dataset."""

@@ -16,7 +16,6 @@ from rich.console import Console
 import cclk
 from cclk import kernels, losses
 from cclk.cli.main import CCLK, Program
-from cclk.cli.setting_options import SUITED
 from cclk.evaluation import ColumnLeakage, card
 from cclk.training.encoder import TrainedEncoder
 from cclk.training.settings import choices, setting_fields
@@ -97,8 +96,7 @@ def _commands(program: Program) -> Iterable[str]:
 def _settings() -> Iterable[str]:
     sections: dict[str, list[str]] = {}
     for name, section, field in setting_fields():
-        default = "" if field.default in (None, {}) else f"`{field.default}`"
-        default = SUITED.get(name, default)
+        default = "" if field.default in (None, "auto", {}, [], "") else f"`{field.default}`"
         words = ", ".join(f"`{word}`" for word in choices(field))
         description = f"{field.description} ({words})" if words else field.description
         sections.setdefault(section, []).append(

@@ -24,7 +24,7 @@ from benchmarks import panel as calibration
 from benchmarks.common import RESULTS, ROOT, read_result
 from benchmarks.faults import table
 from cclk.evaluation import Evaluation
-from cclk.training.settings import REMOVAL
+from cclk.training.resolve import REMOVAL
 
 PAGES = [
     path.relative_to(ROOT).as_posix()
@@ -85,7 +85,7 @@ def encoder_score(evaluation: object, name: str) -> float:
 def _worst(evaluations: list[object]) -> str:
     """The heading of the worst probe."""
     (leakage,) = Evaluation.from_json(evaluations[0]).leakage.columns.values()
-    return f"worst of {len(leakage.scores)} probes"
+    return f"worst of {len(leakage.by_probe)} probes"
 
 
 def _mean(evaluations: list[object], name: str) -> str:

@@ -32,6 +32,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
+from cclk_paper.probes import two_probes
 from fairlearn.metrics import demographic_parity_difference, equalized_odds_difference  # type: ignore[import-untyped]
 from fairlearn.preprocessing import CorrelationRemover  # type: ignore[import-untyped]
 from sklearn.compose import make_column_transformer  # type: ignore[import-untyped]
@@ -43,7 +44,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import cclk
 from cclk.data.folder import data_folder
-from cclk.evaluation import Samples, two_probes
+from cclk.evaluation import Samples
 
 COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",

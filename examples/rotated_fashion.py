@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     for method, results in methods.items():
         for seed, evaluation in enumerate(results["evaluations"]):
-            print(f"{method}, seed {seed}\n{Evaluation.from_json(evaluation, 'angle')}")
+            print(f"{method}, seed {seed}\n{Evaluation.from_json(evaluation)}")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 import cclk
-from cclk.backbones import extract
+from cclk.cli.check import check as check_command
 from cclk.cli.main import main
 from cclk.cli.setting_options import COMMON
-from cclk.cli.table_options import TableOptions
+from cclk.cli.train import train as train_command
 from cclk.errors import DataError, RunError, SettingsError
 from cclk.evaluation import (
     ColumnLeakage,
@@ -28,9 +28,8 @@ from cclk.evaluation import (
     FeatureScores,
     write_evaluation,
 )
-from cclk.training.check import Finding
-from cclk.training.own_table import OwnTable
-from cclk.training.settings import Settings, load
+from cclk.training.resolve import resolve
+from cclk.training.settings import TableSettings, load, setting_fields
 
 SHORT = {"steps": 3, "batch_size": 32, "projection": 8, "encoder_options": {"hidden": [8]}}
 
@@ -83,11 +82,7 @@ def test_the_same_findings_as_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = people(tmp_path / "people.csv", 400)
-    shown: list[Finding] = []
-    findings = cclk.check(
-        table, features=["a", "b"], condition="age", label="ill", steps=1, show=shown.append
-    )
-    assert shown == findings
+    findings = cclk.check(table, features=["a", "b"], condition="age", label="ill", steps=1)
     assert findings[-1].text.startswith("condition age: probes read R^2")
     options = ["--features", "a", "b", "--condition", "age", "--label", "ill", "--steps", "1"]
     assert main(["check", "--data", str(table), *options]) == 0
@@ -124,9 +119,9 @@ def test_the_same_outputs_as_the_command_line(
 def test_commands_have_the_defaults_of_the_library(
     run: cclk.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("evaluate", "embed", "export", "report", "features"):
+    for name in ("evaluate", "embed", "export", "report"):
         command = getattr(importlib.import_module(f"cclk.cli.{name}"), name)
-        function = extract if name == "features" else getattr(cclk.Run, name)
+        function = getattr(cclk.Run, name)
         options = inspect.signature(command).parameters
         for option, item in inspect.signature(function).parameters.items():
             if option in options and option != "out":
@@ -227,7 +222,7 @@ def test_check_returns_findings(table: Path) -> None:
 def test_settings_come_from_one_source(table: Path, tmp_path: Path) -> None:
     settings = load(preset="digits-fair", overrides={"steps": 1, "batch_size": 16})
     trained = cclk.train(settings=settings, out=tmp_path / "run", quiet=True)
-    assert trained.settings == settings
+    assert trained.settings == resolve(settings, trained.dataset)
     with pytest.raises(RunError, match="pass settings or other arguments"):
         cclk.train(settings=settings, method="infonce")
     with pytest.raises(RunError, match="nothing to train"):
@@ -242,23 +237,22 @@ def test_settings_come_from_one_source(table: Path, tmp_path: Path) -> None:
         trained.embed("colordigits", batch_size=0)
 
 
-def test_one_set_of_names_and_defaults() -> None:
-    """`train`, `check`, the table and the options of the command line agree."""
+def test_one_set_of_names() -> None:
+    """`train`, `check`, the settings and the options of the command line agree."""
     train = inspect.signature(cclk.train).parameters
     check = inspect.signature(cclk.check).parameters
-    own = inspect.signature(OwnTable).parameters
-    options = inspect.signature(TableOptions).parameters
-    assert list(own) == list(options)
-    assert {name: item.default for name, item in own.items()} == {
-        name: item.default for name, item in options.items()
-    }
     own_of_train = ("out", "command", "quiet")
-    assert list(check) == [*(name for name in train if name not in own_of_train), "show"]
-    for name, item in list(check.items())[:-1]:
-        assert item.default == train[name].default
-        assert name not in own or item.default == own[name].default
-    assert set(COMMON) < set(check), "the settings on the help page of cclk train"
-    assert Settings().method == "fair-cclk"
+    assert list(check) == [name for name in train if name not in own_of_train]
+    assert all(item == train[name] for name, item in check.items())
+    sources = ("preset", "settings", "overrides", "trust_code")
+    named = {name: item.default for name, item in check.items() if name not in sources}
+    assert set(named.values()) == {None}, "the default is that of the settings"
+    assert set(named) == {*TableSettings.model_fields, *COMMON, "temperature", "epochs"}
+    for command in (train_command, check_command):
+        options = inspect.signature(command).parameters
+        assert {name for name, _, _ in setting_fields()} < set(options)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
+        cclk.check(dataset="colordigits", out="runs")
 
 
 def test_nothing_that_was_asked_for_is_ignored(table: Path, tmp_path: Path) -> None:

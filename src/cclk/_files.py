@@ -197,7 +197,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read the tensors and metadata of a .safetensors file; a digest in it is verified.
+    """Read the tensors and metadata of a .safetensors file; a digest in it is verified first.
 
     Raises:
         OSError: If it is missing, damaged, or not of this format.
@@ -207,13 +207,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     try:
         content = read_bytes(path, file_size(path))
-        tensors = load(content)
         header, values = _parts(memoryview(content))
         metadata: dict[str, str] = header.get("__metadata__", {})
         expected = metadata.pop(_DIGEST, None)  # files of other tools have none
         if expected is not None and expected != _digest(header, values):
             raise OSError("its content does not match its digest")
-        return tensors, metadata
+        return load(content), metadata
     except OSError:
         raise
     except Exception as error:  # a damaged header can make the library raise nearly anything

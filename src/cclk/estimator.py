@@ -55,11 +55,11 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         encoder_options: options of the encoder, such as {"hidden": [128, 64]}.
         augmentation: "simclr", "digits", "none" or "vectors"; "auto" is "digits" for images and
             "vectors" (noise and masked values) for tables.
-        steps: number of batches to train on.
+        steps: number of batches to train on; None: as many as `cclk.train`.
         batch_size: samples per step; all samples if there are fewer.
         lr: base learning rate of AdamW.
         weight_decay: weight decay of AdamW, not applied to biases and norms.
-        temperature: divisor of the cosine similarities.
+        temperature: divisor of the cosine similarities; None: that of `cclk.train`.
         weights: weights of neighbors: "auto", "loo", "paper", "release" or "nw".
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
@@ -98,11 +98,11 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         *,
         encoder_options: Mapping[str, object] | None = None,
         augmentation: str = "auto",  # depends on X, which is unknown before fit
-        steps: int = 500,  # fewer than a run has: a grid search fits many times
+        steps: int | None = 500,  # fewer than a run has: a grid search fits many times
         batch_size: int = _DEFAULTS.train.batch_size,
         lr: float = _DEFAULTS.optim.lr,
         weight_decay: float = 0.01,  # the usual value for AdamW
-        temperature: float = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
+        temperature: float | None = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
         weights: str = "auto",
         neighbors: float = _DEFAULTS.loss.neighbors,
         remove: str = "auto",
@@ -167,13 +167,13 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         labels, classes = self._labels(y, len(x))
         split = Split(x, labels, table.values)
         dataset = Dataset("X", split, split, split, classes, table.columns, "")
-        self.settings_ = self._settings(method, x)
         with warnings.catch_warnings():
             if variables is None:
                 warnings.simplefilter("ignore", CclkWarning)
-            with closing(Trainer(self.settings_, dataset)) as trainer:
+            with closing(Trainer(self._settings(method, x), dataset)) as trainer:
                 for step in range(trainer.total):
                     trainer.step(step)
+        self.settings_ = trainer.settings
         self.network_ = trainer.network.cpu().eval().requires_grad_(False)
         self._n_features_out = int(self.network_.encoder.width)
         return self
@@ -292,25 +292,21 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return torch.from_numpy(codes.astype(np.int64)), tuple(map(str, names))
 
     def _settings(self, method: str, x: Tensor) -> Settings:
-        augmentation = self.augmentation
-        if augmentation == "auto":
-            augmentation = "digits" if x.dtype == torch.uint8 else "vectors"
         same = (
             "kernel encoder steps lr weight_decay temperature weights neighbors sampler"
-            " leakage_penalty feature_width feature_noise"
+            " remove augmentation leakage_penalty feature_width feature_noise"
         )
-        remove = "medium" if method.startswith("fair") else "none"
         overrides = {name: getattr(self, name) for name in same.split()} | {
-            "remove": remove if self.remove == "auto" else self.remove,
             "keep": "label" if self.keep else "",
             "method": method,
             "optimizer": "adamw",
-            "augmentation": augmentation,
             "encoder_options": dict(self.encoder_options or {}),
             "batch_size": min(self.batch_size, len(x)),
             "seed": self.random_state,
         }
-        return load(overrides=overrides)
+        settings = load(overrides=overrides)
+        data = settings.data.model_copy(update={"dataset": None})
+        return settings.model_copy(update={"data": data})
 
     def _samples(self, X: Any, reset: bool, keep: bool = False) -> Tensor:  # noqa: N803
         """Check X and return it as a tensor: images as uint8, tables as float32, or in their own

@@ -301,8 +301,6 @@ DATASETS: Registry[Callable[..., Any]] = Registry(
     explain=other_kind,
     error=DataError,
 )
-VECTOR_DATASETS = ("adult", "crime", "health", "cells")
-"""The datasets whose samples are vectors instead of images."""
 AUGMENTATIONS: Registry[Callable[..., Any]] = Registry(
     "augmentation",
     {

@@ -7,11 +7,13 @@ run.report("report.html")
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,22 +26,22 @@ from cclk._terminal import Console
 from cclk.condition import Condition
 from cclk.errors import RunError, SettingsError
 from cclk.evaluation import Evaluation, Leakage, leakage, read_evaluation
-from cclk.evaluation.baselines import predict_removal
-from cclk.evaluation.run_evaluation import evaluate_run, label_and_condition
-from cclk.report import write_report
-from cclk.report.run_view import view_run
+from cclk.evaluation.run_evaluation import evaluate_run, predict_removal
+from cclk.report import view_run, write_report
 from cclk.training import check as checking
 from cclk.training import loop as training
 from cclk.training.check import Finding
 from cclk.training.embeddings import write_embeddings
 from cclk.training.encoder import TrainedEncoder
 from cclk.training.export import Erase, Format, export
-from cclk.training.own_table import Missing, OwnTable
+from cclk.training.methods import find
 from cclk.training.run_folder import ENCODER, RunFolder
 from cclk.training.samples import read_samples
-from cclk.training.settings import Settings, load
+from cclk.training.settings import Missing, Settings, load
 
 PathLike = str | os.PathLike[str]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Run(Shown, RunFolder):
@@ -71,13 +73,13 @@ class Run(Shown, RunFolder):
             state = read_evaluation(self.folder) or state
         except RunError as error:
             state = error
-        method, data = self.settings.method, Path(self.settings.data.dataset).name
+        method, data = self.settings.method, Path(self.settings.source).name
         return f"{self.folder}: {method} on {data}\n{state}"
 
     @property
     def evaluation(self) -> Evaluation | None:
         """The last evaluation; None if the run has not been evaluated."""
-        return read_evaluation(self.folder, label_and_condition(self)[1])
+        return read_evaluation(self.folder)
 
     def resume(self, *, quiet: bool = False) -> Run:
         """Continue training from the newest checkpoint and return the finished run.
@@ -220,19 +222,23 @@ class Run(Shown, RunFolder):
         return write_report([view_run(run) for run in (self, *beside)], Path(out))
 
 
+_OF_THE_FOLDER = ("out", "command", "quiet")
+"""The arguments of `train` that are not settings."""
+
+
 def train(
     data: PathLike | None = None,
     *,
     image: str | None = None,
-    features: Sequence[str] | None = None,
+    features: Sequence[str] | str | None = None,
     condition: Sequence[str] | str | None = None,
     label: str | None = None,
     split: str | None = None,
     split_by: str | None = None,
     row_id: str | None = None,
-    missing: Missing = "error",
-    image_size: int = 32,
-    gray: bool = False,
+    missing: Missing | None = None,
+    image_size: int | None = None,
+    gray: bool | None = None,
     method: str | None = None,
     remove: str | None = None,
     dataset: str | None = None,
@@ -265,8 +271,8 @@ def train(
         split: The column with train, validation or test; by default rows are drawn, 70 : 15 : 15.
         split_by: The column that names persons or the like, whose rows are all in one split.
         row_id: The column that names each row; by default its number.
-        missing: What to do with rows that lack a value.
-        image_size: Pixels; images are cropped to a square and resized.
+        missing: What to do with rows that lack a value: "error" (the default), "drop" or "impute".
+        image_size: Pixels, by default 32; images are cropped to a square and resized.
         gray: Whether to read images in gray.
         method: What to learn from the condition, such as "fair-cclk".
         remove: How much of the condition to remove with a fair method: "none", "light", "medium" or
@@ -293,140 +299,93 @@ def train(
     Example:
         run = cclk.train("people.csv", image="path", condition=["age", "site"], label="smiling")
     """
-    table = OwnTable(
-        data, image, features, condition, label, split, split_by, row_id, missing, image_size, gray
-    )
-    named = {
-        "method": method,
-        "remove": remove,
-        "dataset": dataset,
-        "seed": seed,
-        "encoder": encoder,
-        "kernel": kernel,
-        "temperature": temperature,
-        "optimizer": optimizer,
-        "lr": lr,
-        "batch_size": batch_size,
-        "epochs": epochs,
-        "steps": steps,
-    }
-    complete = complete_settings(table, preset, settings, overrides, named, trust_code)
+    complete = complete_settings(**_of_settings(locals()))
     folder = default_folder(complete) if out is None else Path(out)
     trained = training.train(complete, folder, command=command, quiet=quiet)
     return Run(trained.folder, trust_code=True)
 
 
-def check(
-    data: PathLike | None = None,
+def _of_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `train` that determine its settings."""
+    return {name: value for name, value in arguments.items() if name not in _OF_THE_FOLDER}
+
+
+def complete_settings(
     *,
-    image: str | None = None,
-    features: Sequence[str] | None = None,
-    condition: Sequence[str] | str | None = None,
-    label: str | None = None,
-    split: str | None = None,
-    split_by: str | None = None,
-    row_id: str | None = None,
-    missing: Missing = "error",
-    image_size: int = 32,
-    gray: bool = False,
-    method: str | None = None,
-    remove: str | None = None,
-    dataset: str | None = None,
-    seed: int | None = None,
-    encoder: str | None = None,
-    kernel: str | None = None,
-    temperature: float | None = None,
-    optimizer: str | None = None,
-    lr: float | None = None,
-    batch_size: int | None = None,
-    epochs: float | None = None,
-    steps: int | None = None,
     preset: str | None = None,
     settings: Settings | PathLike | None = None,
     overrides: Mapping[str, object] | None = None,
     trust_code: bool | Collection[str] = False,
-    show: Callable[[Finding], object] | None = None,
-) -> list[Finding]:
+    **named: object,
+) -> Settings:
+    """The settings that the arguments of `train` stand for; None in `named` means the default."""
+    passed = {name: value for name, value in named.items() if value is not None}
+    changes = {**(overrides or {}), **passed}
+    if {"epochs", "steps"} <= changes.keys():
+        raise SettingsError("epochs and steps both set the length of training: pass one")
+    if not changes and settings is None and preset is None:
+        raise RunError(
+            "there is nothing to train: pass data=FILE, dataset=NAME, preset=NAME or a settings"
+            " file"
+        )
+    if isinstance(settings, Settings):
+        if preset is not None or changes:
+            raise RunError("pass settings or other arguments that change settings, not both")
+        return settings
+    source = None if settings is None else Path(settings)
+    return load(source, preset, changes, trust_code=trust_code)
+
+
+def _with_arguments_of(
+    trains: Callable[P, Run],
+) -> Callable[[Callable[[Settings], R]], Callable[P, R]]:
+    """Let a function of settings take the arguments of `train`, except those of its folder."""
+    signature = inspect.signature(trains)
+    own = signature.replace(parameters=list(_of_settings(signature.parameters).values()))
+
+    def decorate(function: Callable[[Settings], R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            return function(complete_settings(**own.bind(*args, **kwargs).arguments))
+
+        result = inspect.signature(function).return_annotation
+        vars(wrapped)["__signature__"] = own.replace(return_annotation=result)
+        return wrapped
+
+    return decorate
+
+
+@_with_arguments_of(train)
+def check(settings: Settings) -> list[Finding]:
     """Check data as `train` would read them: `cclk check` in Python, with the same findings.
 
     They are what the data contain, what is wrong with them, the training time, and, if a condition
     is to be removed and there is no problem, how much of it inputs, untrained encoder and label
     reveal.
 
-    Args:
-        data, image, features, condition, label, split, split_by, row_id, missing, image_size, gray,
-            method, remove, dataset, seed, encoder, kernel, temperature, optimizer, lr, batch_size,
-            epochs, steps, preset, settings, overrides, trust_code: As for `train`.
-        show: Called with each finding as it is made, such as `print`.
+    Takes the arguments of `train`, except those of the folder.
 
     Returns:
         Findings with a `level` ("fine", "warning" or "problem") and a `text`.
     """
-    table = OwnTable(
-        data, image, features, condition, label, split, split_by, row_id, missing, image_size, gray
-    )
-    named = {
-        "method": method,
-        "remove": remove,
-        "dataset": dataset,
-        "seed": seed,
-        "encoder": encoder,
-        "kernel": kernel,
-        "temperature": temperature,
-        "optimizer": optimizer,
-        "lr": lr,
-        "batch_size": batch_size,
-        "epochs": epochs,
-        "steps": steps,
-    }
-    complete = complete_settings(table, preset, settings, overrides, named, trust_code)
-    findings = []
-    for finding in _findings(complete):
-        findings.append(finding)
-        if show is not None:
-            show(finding)
-    return findings
+    return list(findings(settings))
 
 
-def _findings(settings: Settings) -> Iterator[Finding]:
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Yield the findings of `check` as they are made."""
+    settings, dataset, first = checking.read(settings)
     problems = False
-    for finding in checking.check(settings):
+    for finding in (*first, *checking.check(settings, dataset)):
         problems = problems or finding.level == "problem"
         yield finding
-    removes = settings.method.startswith("fair") or settings.removal.leakage_penalty
+    removes = find(settings.method).removes or settings.removal.leakage_penalty
     if removes and not problems:
-        yield from predict_removal(settings)
-
-
-def complete_settings(
-    table: OwnTable,
-    preset: str | None = None,
-    settings: Settings | PathLike | None = None,
-    overrides: Mapping[str, object] | None = None,
-    named: Mapping[str, object | None] | None = None,
-    trust_code: bool | Collection[str] = False,
-) -> Settings:
-    """All settings of a run, from the arguments of `train`; None in `named` means the default."""
-    passed = {name: value for name, value in (named or {}).items() if value is not None}
-    changes = {**(overrides or {}), **passed}
-    if {"epochs", "steps"} <= changes.keys():
-        raise SettingsError("epochs and steps both set the length of training: pass one")
-    base = settings is not None or preset is not None
-    if table.data is None and not changes and not base:
-        raise RunError("there is nothing to train: pass data, a dataset, a preset or settings")
-    changes = table.settings(changes, suit=not base)
-    if isinstance(settings, Settings):
-        if preset is not None or changes:
-            raise RunError("pass settings or other arguments that change settings, not both")
-        return settings
-    return load(
-        None if settings is None else Path(settings), preset, changes, trust_code=trust_code
-    )
+        yield from predict_removal(settings, dataset)
 
 
 def default_folder(settings: Settings) -> Path:
     """The folder of a run if none is passed: runs/METHOD-DATASET-seedSEED."""
-    names = (settings.method, Path(settings.data.dataset).stem)
+    names = (settings.method, Path(settings.source).stem)
     method, dataset = (
         name.rpartition(":")[2] for name in names
     )  # of an import path, the last part

@@ -10,10 +10,9 @@ from PIL import Image
 
 from cclk.cli.main import main
 from cclk.data.dataset import Dataset
-from cclk.evaluation import baselines
-from cclk.evaluation.feature_splits import Samples
-from cclk.evaluation.leakage_card import Leakage
+from cclk.evaluation import Leakage, Samples, run_evaluation
 from cclk.training import check as checking
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings, load
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
@@ -273,7 +272,7 @@ def test_the_forecast_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         measured.append((max(map(len, parts)), quick))
         return Leakage()
 
-    monkeypatch.setattr(baselines, "measure_leakage", measure)
+    monkeypatch.setattr(run_evaluation, "measure_leakage", measure)
     path = tmp_path / "many.npz"
     np.savez(
         path,
@@ -281,7 +280,8 @@ def test_the_forecast_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         y=np.zeros(9000, np.int64),
         condition=random.normal(size=9000),
     )
-    list(baselines.predict_removal(load(overrides={"dataset": str(path), "encoder": "mlp"})))
+    settings = load(overrides={"dataset": str(path), "encoder": "mlp"})
+    list(run_evaluation.predict_removal(settings, load_dataset(settings)))
     assert measured == [(1000, True)] * 2
 
 

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 from cclk.cli.main import main
-from cclk.cli.setting_options import SUITED
 from cclk.registry import METHODS
-from cclk.training.own_table import OwnTable
 from cclk.training.settings import choices, setting_fields
 
 
@@ -54,21 +52,11 @@ def test_the_help_of_train_fits_a_screen(columns: int) -> None:
         "digits-fair",
         "[default: fair-cclk]",
         "[default: 0.003]",
-        "[default: none; medium for fair methods with --data]",
+        "auto: medium for fair methods on a table, else none",
         "--help-all",
     ):
         assert told in words
     assert "--checkpoint-every" not in words
-
-
-def test_the_help_names_defaults_that_depend_on_the_data() -> None:
-    table = OwnTable("t.csv", image="p", condition="z").settings({}, suit=True)
-    numbers = OwnTable("t.csv", features="x", condition="z").settings({}, suit=True)
-    options = {"dataset", "dataset_options", "encoder_options"}
-    assert set(SUITED) == (table.keys() | numbers.keys()) - options
-    for name, words in SUITED.items():
-        for default in (table, numbers):
-            assert str(default.get(name, "1,175")) in words
 
 
 @pytest.mark.parametrize("command", ["train", "check"])
@@ -139,28 +127,20 @@ def test_train_wants_to_know_on_what(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("--batch_sizes", "--batch-size"),
         ("--bs", "--batch-size"),
         ("--tau", "--temperature"),
-        ("--max-epochs", "--epochs"),
-        ("--num-epochs", "--epochs"),
         ("--iterations", "--steps"),
         ("--wd", "--weight-decay"),
         ("--gpus", "--devices"),
         ("--backbone", "--encoder"),
-        ("--arch", "--encoder"),
         ("--model", "--encoder"),
         ("--output", "--out"),
-        ("--output-dir", "--out"),
         ("--sensitive", "--condition"),
-        ("--protected", "--condition"),
         ("--target", "--label"),
         ("--csv", "--data"),
         ("--sigma", "--length-scale"),
-        ("--img-size", "--image-size"),
-        ("--grayscale", "--gray"),
         ("--loss", "--method"),
         ("--train.ridge", "--ridge"),
         ("--optim.momentun", "--momentum"),
         ("--no-symmetric", "--symmetric false"),
-        ("--opt", "--optimizer"),
     ],
 )
 def test_an_unknown_option_names_the_one_that_was_meant(
@@ -217,7 +197,6 @@ def test_arguments_too_many(capsys: pytest.CaptureFixture[str]) -> None:
         ("optimizer", "adamW", "'adamw'"),
         ("sampler", "cluster", "'clusters'"),
         ("precision", "bf16", "'bfloat16'"),
-        ("precision", "fp32", "'float32'"),
     ],
 )
 def test_a_wrong_value_names_the_one_that_was_meant(
@@ -254,7 +233,7 @@ def test_several_columns_after_one_option(apart: bool, table: Path, tmp_path: Pa
         )
         == 0
     )
-    options = json.loads((out / "settings.json").read_text())["data"]["dataset_options"]
+    options = json.loads((out / "settings.json").read_text())["table"]
     assert (options["features"], options["condition"]) == (
         given["--features"],
         given["--condition"],

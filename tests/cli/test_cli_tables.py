@@ -163,7 +163,7 @@ def test_numbers_choose_a_network_for_numbers(
     assert code == 0
     settings = json.loads((out / "settings.json").read_text())
     assert (settings["model"]["encoder"], settings["augment"]["augmentation"]) == ("mlp", "vectors")
-    assert settings["data"]["dataset_options"]["condition"] == ["age"]
+    assert settings["table"]["condition"] == ["age"]
     assert run("evaluate", out, "--bootstrap", 2) == 0
     assert "Accuracy on the label and leakage of the age" in capsys.readouterr().out
 

@@ -87,7 +87,7 @@ def test_the_guides_commands_work(
 
     run = tmp_path / "runs" / "people"
     assert json.loads((run / "settings.json").read_text())["method"] == "fair-cclk"
-    panel = json.loads((run / "evaluation.json").read_text())["encoder"]["panel"]
+    panel = json.loads((run / "evaluation.json").read_text())["encoder"]["leakage"]
     leakages = panel["columns"]
     assert {name: "accuracy" in found for name, found in leakages.items()} == {
         "age": False,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Callable
 from dataclasses import astuple
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +11,10 @@ import torch
 
 import cclk
 from cclk.columns import Column
-from cclk.evaluation import ColumnLeakage, Estimate, Samples, evaluate, two_probes
-from cclk.evaluation.feature_splits import carve
-from cclk.evaluation.intervals import (
-    bootstrap,
-    explained_variance,
-    mean_squared_error,
-    share_correct,
-)
-from cclk.evaluation.probes import FeatureScaler, fit_classifier, fit_ridge, predict_neighbors
+from cclk.evaluation import ColumnLeakage, Estimate, Samples, evaluate
+from cclk.evaluation.intervals import bootstrap, share_correct
+from cclk.evaluation.probes import FeatureScaler, fit_classifier, predict_neighbors
+from cclk.evaluation.samples import carve
 
 
 def make(
@@ -67,75 +59,19 @@ def test_leakage_is_that_of_the_panel() -> None:
     assert value(found.accuracy.knn) > 0.9
 
 
-def test_two_probes_of_a_leak() -> None:
-    found = two_probes(*splits())
-    assert set(found) == {
-        "linear_r2", "nonlinear_r2", "linear_mse", "nonlinear_mse", "baseline_mse",
-    }  # fmt: skip
-    assert found["linear_r2"] > 0.98
-    assert found["nonlinear_r2"] > 0.98
-    assert found["baseline_mse"] == pytest.approx(255**2 / 12, rel=0.1), (
-        "in the condition's own units"
-    )
-    assert found["linear_mse"] == pytest.approx((1 - found["linear_r2"]) * 255**2 / 12, rel=0.1)
-
-
-class Recorder:
-    """Stands in for the training of the nonlinear probe: keeps what it is given, and answers
-    twice the linear probe.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, largest: int = 20_000) -> None:
-        self.given: dict[str, Any] = {}
-        module = importlib.import_module("cclk.evaluation.two_probes")
-        assert module.LARGEST_TRAINING_SET == 20_000
-        monkeypatch.setattr(module, "LARGEST_TRAINING_SET", largest)
-        monkeypatch.setattr(module, "fit_mlp", self.fit)
-
-    def fit(self, *given: Any) -> Callable[[np.ndarray], np.ndarray]:
-        names = ("features", "target", "validation", "validation_target", "start", "seed")
-        self.given = dict(zip(names, given, strict=True))
-        return lambda features: 2 * self.given["start"](features)
-
-
-def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_are_those_of_the_probes() -> None:
     train, validation, test = splits(leak=0.2)
-    test = Samples(
-        test.features, test.y, test.condition + 50
-    )  # so that the means of the splits differ
-    recorder = Recorder(monkeypatch)
     found = evaluate(train, validation, test, seed=4, bootstrap=30)
     scale = FeatureScaler.fit(train.features)
     x, held, query = (scale(part.features) for part in (train, validation, test))
     label = fit_classifier(x, train.y, 4, held, validation.y)
-    near = predict_neighbors(train.features, train.y, 4, test.features)
-    mean, spread = train.condition.mean(axis=0), train.condition.std(axis=0)
-    ridge = fit_ridge(
-        x, (train.condition - mean) / spread, held, (validation.condition - mean) / spread
-    )
-    linear, network, weight = (
-        ridge(query) * spread + mean,
-        2 * ridge(query) * spread + mean,
-        spread**-2.0,
-    )
+    near = predict_neighbors(train.features, train.y, test.features)
     accuracies = {
         "linear": share_correct(label(query).argmax(axis=1), test.y),
         "knn": share_correct(near, test.y),
     }
     assert {name: astuple(one) for name, one in vars(found.accuracy).items()} == {
         name: astuple(one) for name, one in bootstrap(accuracies, 30, 4).items()
-    }
-    statistics = {
-        "baseline_mse": mean_squared_error(
-            np.broadcast_to(mean, test.condition.shape), test.condition
-        ),
-        "linear_r2": explained_variance(linear, test.condition, weight),
-        "linear_mse": mean_squared_error(linear, test.condition),
-        "nonlinear_r2": explained_variance(network, test.condition, weight),
-        "nonlinear_mse": mean_squared_error(network, test.condition),
-    }
-    assert two_probes(train, validation, test, 4) == {
-        name: one.value for name, one in bootstrap(statistics, 1, 4).items()
     }
     assert found.how == {
         "validation_from": "its own split",
@@ -146,47 +82,6 @@ def test_numbers_are_those_of_the_probes(monkeypatch: pytest.MonkeyPatch) -> Non
         "seed": 4,
         "accuracy_c": label.strength,
     }
-    assert recorder.given["seed"] == 4
-    np.testing.assert_allclose(recorder.given["validation"], held)
-    np.testing.assert_allclose(
-        recorder.given["validation_target"], (validation.condition - mean) / spread
-    )
-
-
-def test_the_network_is_fitted_on_a_random_part_of_a_large_training_split(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    train, validation, test = splits()
-    scaled, chosen = FeatureScaler.fit(train.features)(train.features).tolist(), []
-    for seed, largest, size in ((0, 100, 100), (1, 100, 100), (0, 500, 500)):
-        recorder = Recorder(monkeypatch, largest)
-        two_probes(train, validation, test, seed)
-        rows = [scaled.index(row) for row in recorder.given["features"].tolist()]
-        assert rows == sorted(np.random.default_rng((seed, 3)).permutation(500)[:size])
-        target = (train.condition - train.condition.mean(axis=0)) / train.condition.std(axis=0)
-        np.testing.assert_allclose(recorder.given["target"], target[rows])
-        chosen.append(rows)
-        monkeypatch.undo()
-    assert chosen[0] != chosen[1]
-    assert chosen[0][-1] > 400, "not the first of them"
-
-
-def test_a_column_that_is_constant_in_training_counts_for_nothing_in_r2(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Neither where the mean of equal numbers is rounded, nor where the column varies in the
-    test split.
-    """
-    Recorder(monkeypatch)
-    parts = splits()
-    assert np.full((500, 4), 0.3).std(axis=0).all(), "rounding"
-    extra = [np.full(500, 0.3), np.full(150, 0.3), np.random.default_rng(0).normal(size=300)]
-    more = [
-        Samples(s.features, s.y, np.column_stack([s.condition, column]))
-        for s, column in zip(parts, extra, strict=True)
-    ]
-    plain, found = (two_probes(*given)["linear_r2"] for given in (parts, more))
-    assert found == pytest.approx(plain)
 
 
 def test_defaults() -> None:
@@ -227,38 +122,6 @@ def test_samples_are_kept_in_the_types_that_probes_take() -> None:
     assert again.features is samples.features, "nothing is copied without need"
 
 
-def test_no_leak_is_no_leak() -> None:
-    found = two_probes(*splits(leak=0.0))
-    assert abs(found["linear_r2"]) < 0.06
-    assert abs(found["nonlinear_r2"]) < 0.1
-
-
-def test_a_leak_that_only_the_network_sees() -> None:
-    def fold(samples: Samples) -> Samples:
-        return Samples(samples.features, samples.y, np.abs(samples.condition - 127.5))
-
-    found = two_probes(*(fold(part) for part in splits()))
-    assert found["linear_r2"] < 0.1
-    assert found["nonlinear_r2"] > 0.8
-
-
-def test_r2_pools_columns_in_units_of_their_training_spread() -> None:
-    """One column is read perfectly and one not at all: half the variance, whatever their units."""
-    random = np.random.default_rng(0)
-
-    def part(n: int) -> Samples:
-        x = random.normal(size=(n, 4))
-        return Samples(
-            x,
-            x[:, 0] > 0,
-            np.stack([1000 * x[:, 0], random.normal(size=n), np.full(n, 3.3)], axis=1),
-        )
-
-    found = two_probes(part(2000), part(500), part(2000))
-    assert found["linear_r2"] == pytest.approx(0.5, abs=0.03)
-    assert found["linear_mse"] == pytest.approx(1 / 3, rel=0.2), "mean over the three columns"
-
-
 def test_same_seed_same_answer_and_tensors_are_taken() -> None:
     train, validation, test = splits()
     age = (Column("age"),)
@@ -295,7 +158,6 @@ def test_a_constant_condition_shows_no_leak(constant: int) -> None:
     )
     found = evaluate(*parts, COLOR, bootstrap=20)
     assert found.leakage.columns == {"color": ColumnLeakage()}
-    assert two_probes(*parts) == {}
     assert value(found.accuracy.linear) > 0.97
 
 
@@ -308,7 +170,6 @@ def test_collapsed_features_and_unseen_classes_are_measured_not_refused() -> Non
     found = evaluate(*flat, COLOR, bootstrap=20)
     assert value(found.accuracy.linear) < 0.5
     assert abs(value(found.leakage.worst)) < 0.05
-    assert abs(two_probes(*flat)["linear_r2"]) < 0.05
     unseen = [
         Samples(s.features, np.zeros(len(s)), s.y % (2 if s is train else 3))
         for s in (train, validation, test)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cclk.data.dataset import Split
-from cclk.evaluation.baselines import _inputs
+from cclk.evaluation.run_evaluation import _inputs
 
 
 def split(x: torch.Tensor) -> Split:
@@ -14,7 +14,7 @@ def split(x: torch.Tensor) -> Split:
 
 
 def test_inputs_are_rows_and_large_images_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cclk.evaluation.baselines._BATCH", 3)
+    monkeypatch.setattr("cclk.evaluation.run_evaluation._BATCH", 3)
     images = torch.randint(256, (7, 2, 64, 64), dtype=torch.uint8)
     means = images.float().reshape(7, 2, 32, 2, 32, 2).mean(dim=(3, 5)).flatten(1)
     torch.testing.assert_close(_inputs(split(images)), means)

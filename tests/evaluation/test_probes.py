@@ -7,15 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
-from torch import Tensor
 
-from cclk.evaluation.nonlinear import fit_mlp
 from cclk.evaluation.probes import (
     FeatureScaler,
-    LinearProbe,
     fit_classifier,
     fit_ridge,
     predict_neighbors,
@@ -171,7 +166,7 @@ def test_neighbors_by_brute_force(
     """
     x, queries = normal(80, 3, 0), normal(1100, 3, 1)
     y = np.random.default_rng(2).integers(0, 3, 80)
-    found = predict_neighbors(x, y, 3, queries, **options)  # type: ignore[arg-type]
+    found = predict_neighbors(x, y, queries, **options)  # type: ignore[arg-type]
     unit, other = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, queries))
     for row in range(len(queries)):
         similarity = unit @ other[row]
@@ -190,8 +185,8 @@ def test_twenty_neighbors_vote_by_default() -> None:
         np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32),
         np.array([[2.0, 0.0]], np.float32),
     )
-    assert predict_neighbors(x, y, 2, query).tolist() == [1]
-    assert [predict_neighbors(x, y, 2, query, neighbors=k).tolist() for k in (19, 20, 21)] == [
+    assert predict_neighbors(x, y, query).tolist() == [1]
+    assert [predict_neighbors(x, y, query, neighbors=k).tolist() for k in (19, 20, 21)] == [
         [0],
         [1],
         [0],
@@ -200,134 +195,6 @@ def test_twenty_neighbors_vote_by_default() -> None:
 
 def test_neighbors_when_there_are_fewer_than_twenty() -> None:
     x = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
-    assert predict_neighbors(
-        x, np.array([0, 1]), 2, np.array([[0.2, 3.0]], np.float32)
-    ).tolist() == [1]
-
-
-def test_network_reads_what_a_linear_probe_cannot() -> None:
-    direction = normal(20, 1, 9)
-    x, held, test = normal(2000, 20, 0), normal(300, 20, 1), normal(500, 20, 2)
-    target = [np.abs(part @ direction) for part in (x, held, test)]
-    mean, spread = target[0].mean(), target[0].std()
-    t, held_t, test_t = ((part - mean) / spread for part in target)
-    linear = fit_ridge(x, t, held, held_t)
-    network = fit_mlp(x, t, held, held_t, linear, 0)
-    assert abs(r2(linear(test), test_t)) < 0.1
-    assert r2(network(test), test_t) > 0.95
-
-
-def test_network_starts_as_the_linear_probe_and_keeps_it_where_nothing_is_better() -> None:
-    x, held, test = normal(300, 10, 0), normal(100, 10, 1), normal(50, 10, 2)
-    weight = normal(10, 2, 3)
-    exact = LinearProbe(weight, np.zeros(2, np.float32), 0.0)
-    network = fit_mlp(x, exact(x), held, exact(held), exact, 0)
-    assert [layer.shape for layer in network.parameters[:3]] == [
-        (10, 256),
-        (256, 256),
-        (256, 2),
+    assert predict_neighbors(x, np.array([0, 1]), np.array([[0.2, 3.0]], np.float32)).tolist() == [
+        1
     ]
-    np.testing.assert_allclose(network(test), exact(test), atol=1e-5)
-
-
-WIDTH = 16
-
-
-def train_by_the_recipe(
-    x: Tensor, t: Tensor, held: Tensor, held_t: Tensor, start: LinearProbe, seed: int
-) -> tuple[Tensor, int, int]:
-    """The training of the nonlinear probe written out: predictions for `held`, the number of
-    steps, and the step that was best.
-    """
-    loss = F.mse_loss
-    random = torch.Generator().manual_seed(seed)
-    first = torch.randn(x.shape[1], WIDTH, generator=random) * (2 / x.shape[1]) ** 0.5
-    second = torch.randn(WIDTH, WIDTH, generator=random) * (2 / WIDTH) ** 0.5
-    skip, bias = (
-        torch.tensor(start.weight, dtype=torch.float32),
-        torch.tensor(start.bias, dtype=torch.float32),
-    )
-    parameters = [
-        first,
-        second,
-        torch.zeros(WIDTH, len(bias)),
-        skip,
-        torch.zeros(WIDTH),
-        torch.zeros(WIDTH),
-        bias,
-    ]
-
-    def score(p: list[Tensor], x: Tensor) -> Tensor:
-        hidden = torch.addmm(p[5], torch.addmm(p[4], x, p[0]).relu(), p[1]).relu()
-        return torch.addmm(p[6], x, p[3]) + hidden @ p[2]
-
-    average = [p.clone() for p in parameters]
-    decay = 3.0 if len(x) <= 4000 else 3.0 * 4000 / len(x)
-    batch = 128 if len(x) <= 4000 else 256
-    steps = min(max(60 * len(x) // batch, 600), 2000)
-    trained = [p.requires_grad_() for p in parameters]
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": trained[:3], "weight_decay": decay},
-            {"params": trained[3:], "weight_decay": 0.0},
-        ],
-        fused=True,
-    )
-    looks = [(float(loss(score(average, held), held_t)), 0, score(average, held))]
-    for step in range(1, steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = 0.004 * min(step / 50, 1) * (1 + np.cos(np.pi * (step - 1) / steps)) / 2
-        rows = torch.randint(len(x), (min(batch, len(x)),), generator=random)
-        optimizer.zero_grad()
-        loss(score(trained, x[rows]), t[rows]).backward()
-        optimizer.step()
-        average = [a.lerp(p.detach(), 0.02) for a, p in zip(average, trained, strict=True)]
-        if step % (steps // 40) == 0:
-            looks.append((float(loss(score(average, held), held_t)), step, score(average, held)))
-            if step - min(looks, key=lambda look: look[0])[1] == 14 * (steps // 40):
-                break
-    _, best, prediction = min(looks, key=lambda look: look[0])
-    return prediction, step, best
-
-
-@pytest.mark.parametrize(("n", "signal"), [(1500, 1.0), (4000, 0.0), (9000, 0.0)])
-def test_network_is_trained_by_the_recipe(
-    n: int, signal: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rates, decay, schedule, averaging, the choice of the best step and the end of the
-    training, for splits of several sizes.
-    """
-    x, held = normal(n, 5, 0), normal(200, 5, 1)
-    t, held_t = (signal * np.abs(part[:, :1]) + 0.3 * normal(len(part), 1, 2) for part in (x, held))
-    start = LinearProbe(np.float32(0.1) * normal(5, 1, 3), np.zeros(1, np.float32), 0.0)
-    monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", WIDTH)
-    steps, step = [], torch.optim.AdamW.step
-    monkeypatch.setattr(
-        torch.optim.AdamW, "step", lambda optimizer: [steps.append(1), step(optimizer)][1]
-    )
-    network = fit_mlp(x, t, held, held_t, start, 7)
-    made = len(steps)
-    expected, last, best = train_by_the_recipe(
-        *(torch.from_numpy(part) for part in (x, t, held, held_t)), start, 7
-    )
-    assert made == last
-    assert 0 < best < last
-    np.testing.assert_allclose(network(held), expected.numpy(), rtol=1e-5, atol=1e-5)
-
-
-def test_network_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cclk.evaluation.nonlinear._WIDTH", 16)
-    x, held = normal(300, 10, 0), normal(100, 10, 1)
-    t, held_t = np.abs(x[:, :1]), np.abs(held[:, :1])
-    start = fit_ridge(x, t, held, held_t)
-
-    def fit(seed: int, noise: int) -> np.ndarray:
-        torch.manual_seed(noise)
-        return fit_mlp(x, t, held, held_t, start, seed)(held)
-
-    before, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    first = fit(3, 1)
-    np.testing.assert_array_equal(first, fit(3, 2))
-    assert not np.array_equal(first, fit(4, 1))
-    assert torch.get_num_threads() == threads
-    torch.random.set_rng_state(before)

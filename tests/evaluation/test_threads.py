@@ -11,14 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cclk.evaluation.intervals import bootstrap, share_correct
-from cclk.evaluation.nonlinear import fit_mlp
-from cclk.evaluation.one_thread import one_thread
-from cclk.evaluation.probes import LinearProbe, fit_classifier, fit_ridge
+from cclk.evaluation.panel import Splits, predict_by_panel
+from cclk.evaluation.probes import fit_classifier, fit_ridge, one_thread
 
 X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 Y = np.arange(20) % 2
-EXACT = LinearProbe(np.eye(3, dtype=np.float32), np.zeros(3, np.float32), 0.0)
-"""Nothing is better, so that the training of the network ends at once."""
+THREE = Splits(X, X, X)
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +47,9 @@ def test_threads_are_given_back_even_after_an_error() -> None:
         (LogisticRegression, "fit", lambda: fit_classifier(X, Y, 2, X, Y)),
         (np.linalg, "eigh", lambda: fit_ridge(X, X, X, X)),
         (np, "bincount", lambda: bootstrap({"a": share_correct(Y, Y)}, 2, 0)),
-        (torch.optim.AdamW, "step", lambda: fit_mlp(X, X, X, X, EXACT, 0)),
-        (torch, "addmm", lambda: fit_mlp(X, X, X, X, EXACT, 0)(X)),
+        (torch.optim.AdamW, "step", lambda: predict_by_panel(THREE, THREE, 0)),
     ],
-    ids=["classifier", "ridge", "bootstrap", "network", "answers of the network"],
+    ids=["classifier", "ridge", "bootstrap", "panel"],
 )
 def test_fits_use_one_thread(
     owner: object, called: str, work: object, monkeypatch: pytest.MonkeyPatch
@@ -64,8 +61,6 @@ def test_fits_use_one_thread(
         threads.add(torch.get_num_threads())
         return original(*arguments, **options)
 
-    monkeypatch.setattr("cclk.evaluation.networks._EVALUATIONS", 600)
-    monkeypatch.setattr("cclk.evaluation.nonlinear._PATIENCE", 1)
     monkeypatch.setattr(owner, called, record)
     work()  # type: ignore[operator]
     assert threads == {1}

@@ -19,6 +19,7 @@ from cclk import registry
 from cclk.cli.main import main
 from cclk.registry import DATASETS
 from cclk.training import methods
+from cclk.training.resolve import resolve
 from cclk.training.settings import load
 
 EXTENSION = ROOT / "examples" / "extension"
@@ -79,13 +80,14 @@ def test_its_entry_points_are_names(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_its_kernel_gets_hours_that_are_not_standardized() -> None:
     dataset = DATASETS.create("sky", {"seed": 0, "data_dir": None})
     names = {"dataset": "sky", "method": "fair-cclk", "kernel": "periodic", "batch_size": 128}
-    built = methods.build(load(overrides=names), dataset)
+    built = methods.build(resolve(load(overrides=names), dataset), dataset)
     assert built.condition is not None
     assert built.kernel is not None
     assert torch.equal(built.condition.values, dataset.train.condition)
     hours = built.condition.rows(slice(0, 128))
     median = cclk.diagnose(built.kernel, hours, weights="nw").effective_sample_size.median()
     assert 10 < float(median) < 20, "an hour of a day before and after"
-    plain = methods.build(load(overrides=names | {"kernel": "rbf"}), dataset)
+    settings = resolve(load(overrides=names | {"kernel": "rbf"}), dataset)
+    plain = methods.build(settings, dataset)
     assert plain.condition is not None
     assert float(plain.condition.values.std()) == pytest.approx(1)

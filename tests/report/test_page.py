@@ -271,14 +271,6 @@ def test_plane_puts_runs_where_they_are() -> None:
     assert (figure["data"][-1]["x"], figure["data"][-1]["y"]) == ([0], [100])
 
 
-def test_no_leak_of_a_category_is_guessing_the_most_frequent_one() -> None:
-    found = plots.tradeoffs([RunView("several", evaluation=Evaluation(several_columns()))])
-    assert {name: figure["data"][-1]["x"] for name, figure in found.items()} == {
-        "age": [0],
-        "site": [0.1],
-    }
-
-
 def test_curves_skip_what_was_not_logged_and_thin_long_ones() -> None:
     lines = [
         {"step": step, "loss": float("nan") if step < 3 else step, "note": "hello", "done": True}
@@ -352,31 +344,24 @@ def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
     assert "a (2)" in text, "runs of one name are told apart"
 
 
-def test_categorical_conditions_are_told_as_accuracies(tmp_path: Path) -> None:
-    words, _, _ = read(
-        write_report(
-            [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))], tmp_path / "r.html"
-        )
-    )
-    assert "40.0 %" in words
-    assert "predicting the most common" in words
-    (figure,) = plots.tradeoffs(
-        [RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)))]
-    ).values()
-    assert "accuracy of the worst probe" in figure["layout"]["xaxis"]["title"]["text"]
+def test_categorical_conditions_have_accuracies_too(tmp_path: Path) -> None:
+    run = RunView("a", evaluation=Evaluation(categorical(0.9, 0.4, 0.5)), condition="color")
+    words, _, _ = read(write_report([run], tmp_path / "r.html"))
+    for text in ("R² 0.50", "accuracy 80.0 %", "predicting the most common 10.0 %"):
+        assert text in words
 
 
 def test_several_condition_columns_are_told_one_by_one(tmp_path: Path) -> None:
     run = RunView("a", evaluation=Evaluation(several_columns(), several_columns()), label="digit")
     words, _, drawn = read(write_report([run, RunView("b")], tmp_path / "r.html"))
     table = words.partition("Evaluation")[2]
-    for text in ("R² 0.30", "R² 0.40", "accuracy 70.0 %", "predicting the most common"):
+    for text in ("R² 0.30", "R² 0.40", "accuracy 100.0 %", "predicting the most common"):
         assert table.count(text) == 2, text
     assert "not evaluated" in words
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
     assert titles == [
         "leakage of the age (R² of the worst probe)",
-        "leakage of the site (accuracy of the worst probe)",
+        "leakage of the site (R² of the worst probe)",
     ]
 
 
@@ -412,7 +397,7 @@ def test_runs_with_conditions_of_their_own(tmp_path: Path) -> None:
     titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in drawn.values()]
     assert titles == [
         "leakage of the age (R² of the worst probe)",
-        "leakage of the site (accuracy of the worst probe)",
+        "leakage of the site (R² of the worst probe)",
     ]
     page = (tmp_path / "r.html").read_text()
     assert re.findall("<td>(age|site)</td>", page) == ["age", "site"]

@@ -15,7 +15,8 @@ from cclk.kernels import RBF, Cosine
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.network import network_for
-from cclk.training.settings import load
+from cclk.training.resolve import resolve
+from cclk.training.settings import Settings, load
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def mixed() -> Dataset:
     return Dataset("mixed", split, nothing, split, ("a", "b"), columns, "mixed")
 
 
-def settings(method: str = "fair-cclk", **more: object):  # type: ignore[no-untyped-def]
+def settings(method: str = "fair-cclk", **more: object) -> Settings:
     return load(
         overrides={
             "method": method,
@@ -51,8 +52,12 @@ def settings(method: str = "fair-cclk", **more: object):  # type: ignore[no-unty
     )
 
 
+def build(settings: Settings, dataset: Dataset) -> methods.Method:
+    return methods.build(resolve(settings, dataset), dataset)
+
+
 def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Dataset) -> None:
-    built = methods.build(settings(), mixed)
+    built = build(settings(), mixed)
     assert built.kernel is not None
     assert built.condition is not None
     batch = built.condition.rows(slice(0, 10))
@@ -71,11 +76,11 @@ def test_the_kernel_of_a_mixed_condition_is_the_product_of_its_columns(mixed: Da
 
 @pytest.mark.parametrize("method", ["fair-cclk", "weaksup-cclk"])
 def test_users_see_the_names_of_columns(method: str, mixed: Dataset) -> None:
-    built = methods.build(settings(method), mixed)
+    built = build(settings(method), mixed)
     assert repr(built.kernel).startswith("RBF('age', length_scale='auto' -> ")
     assert ") * Delta('site') * Laplacian('traits', length_scale='auto' -> " in repr(built.kernel)
     colors = dataclasses.replace(mixed, columns=(Column("color", width=5),))
-    kernel = methods.build(settings(method), colors).kernel
+    kernel = build(settings(method), colors).kernel
     assert repr(kernel).startswith("RBF('color', length_scale='auto' -> ")
     assert kernel is not None
     assert isinstance(kernel.state_dict()["0"], float), "a named vector has one length scale"
@@ -89,7 +94,7 @@ def test_a_kernel_of_distances_is_not_for_names(mixed: Dataset) -> None:
             " auto"
         ),
     ):
-        methods.build(settings(kernel="rbf"), mixed)
+        build(settings(kernel="rbf"), mixed)
 
 
 def test_only_numbers_are_standardized(mixed: Dataset) -> None:
@@ -104,7 +109,7 @@ def test_only_numbers_are_standardized(mixed: Dataset) -> None:
 
 
 def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
-    points = methods.distances(methods.standardized(settings(), mixed))
+    points = methods.as_points(methods.standardized(settings(), mixed))
     assert points.shape == (120, 1 + 3 + 3)
     corners = points[:, 1:4].unique(dim=0)
     assert torch.equal(torch.pdist(corners), torch.full((3,), 2**0.5))
@@ -113,7 +118,7 @@ def test_categories_are_equally_far_from_each_other(mixed: Dataset) -> None:
 @pytest.mark.parametrize("method", tuple(METHODS))
 def test_every_method_takes_a_mixed_condition(method: str, mixed: Dataset) -> None:
     local = {"sampler": "local", "group": 8} if method == "fair-cclk" else {}
-    built = methods.build(settings(method, **local), mixed)
+    built = build(settings(method, **local), mixed)
     rows = built.sampler.batch(0)
     x, y = torch.randn(2, len(rows), 8, generator=torch.Generator().manual_seed(0))
     value = built.loss(x, y, None if built.condition is None else built.condition.rows(rows))
@@ -153,16 +158,16 @@ def test_columns_describe_every_value(mixed: Dataset) -> None:
 
 
 def test_batches_of_weak_supervision_are_groups_of_neighbors(mixed: Dataset) -> None:
-    sampler = methods.build(settings("weaksup-cclk"), mixed).sampler
+    sampler = build(settings("weaksup-cclk"), mixed).sampler
     assert isinstance(sampler, LocalBatches)
     assert sampler.group == 4
-    odd = methods.build(settings("weaksup-cclk", batch_size=6), mixed).sampler
+    odd = build(settings("weaksup-cclk", batch_size=6), mixed).sampler
     assert isinstance(odd, LocalBatches)
     assert odd.group == 2, "the default divides any batch"
-    assert isinstance(methods.build(settings("fair-cclk"), mixed).sampler, Uniform)
+    assert isinstance(build(settings("fair-cclk"), mixed).sampler, Uniform)
     train = dataclasses.replace(mixed.train, condition=mixed.train.condition[:, 1:2])
     sites = dataclasses.replace(mixed, train=train, columns=mixed.columns[1:2])
-    assert isinstance(methods.build(settings("weaksup-cclk"), sites).sampler, Uniform), (
+    assert isinstance(build(settings("weaksup-cclk"), sites).sampler, Uniform), (
         "a random batch has samples of every site"
     )
 
@@ -170,12 +175,12 @@ def test_batches_of_weak_supervision_are_groups_of_neighbors(mixed: Dataset) -> 
 def test_kernels_of_embeddings(mixed: Dataset) -> None:
     train = dataclasses.replace(mixed.train, condition=mixed.train.condition[:, 2:])
     features = dataclasses.replace(mixed, train=train, columns=(Column("f", "embedding", 3),))
-    built = methods.build(settings("weaksup-cclk"), features)
+    built = build(settings("weaksup-cclk"), features)
     assert isinstance(built.kernel, RBF)
     assert methods.conditioning(built, settings("weaksup-cclk")).weights == "loo"
-    fair = methods.build(settings("fair-cclk"), features)
+    fair = build(settings("fair-cclk"), features)
     assert methods.conditioning(fair, settings("fair-cclk")).weights == "nw"
-    moving = methods.build(settings("hardneg-cclk"), features)
+    moving = build(settings("hardneg-cclk"), features)
     assert isinstance(moving.kernel, Cosine), "embeddings move during training"
     assert methods.conditioning(moving, settings("hardneg-cclk")).weights == "loo"
 
@@ -183,4 +188,4 @@ def test_kernels_of_embeddings(mixed: Dataset) -> None:
 @pytest.mark.parametrize("method", ["fair-infonce", "fair-cclk", "infonce"])
 def test_a_group_that_no_sampler_uses_is_an_error(method: str, mixed: Dataset) -> None:
     with pytest.raises(SettingsError, match=f"group is 8, but {method} draws its batches"):
-        methods.build(settings(method, group=8), mixed)
+        build(settings(method, group=8), mixed)

@@ -29,6 +29,7 @@ from cclk.training import loop as training
 from cclk.training import methods
 from cclk.training.callbacks import Callback, Embed
 from cclk.training.checkpoints import KEPT
+from cclk.training.resolve import resolve
 from cclk.training.run_folder import RunFolder, load_dataset
 from cclk.training.settings import Settings, load
 from cclk.training.trainer import Trainer
@@ -172,9 +173,9 @@ def test_outcomes_are_clusters(tmp_path: Path) -> None:
         y=np.arange(300) % 3,
         condition=condition,
     )
-    settings = small(path, method="weaksup-infonce", clusters="outcomes", holdout=0)
+    settings = small(path, method="weaksup-infonce", clusters="values", holdout=0)
     dataset = load_dataset(settings)
-    built = methods.build(settings, dataset).condition
+    built = methods.build(resolve(settings, dataset), dataset).condition
     assert built is not None
     clusters = built.values[:, 0]
     assert len(clusters.unique()) == 6
@@ -184,9 +185,10 @@ def test_outcomes_are_clusters(tmp_path: Path) -> None:
 
 
 def test_outcomes_that_never_repeat_are_no_fair_clusters(vectors: Path) -> None:
-    settings = small(vectors, method="fair-infonce", clusters="outcomes")
+    settings = small(vectors, method="fair-infonce", clusters="values")
+    dataset = load_dataset(settings)
     with pytest.raises(SettingsError, match=r"no two rows of .* have the same: set a number"):
-        methods.build(settings, load_dataset(settings))
+        methods.build(resolve(settings, dataset), dataset)
 
 
 def measure(embed: Embed, split: Split) -> dict[str, float]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from cclk.cli.output import QUIET, TRUST_CODE, notify
-from cclk.cli.setting_options import SettingOptions
+from cclk.cli.setting_options import takes_settings
 from cclk.data.fingerprint import fingerprint
 from cclk.errors import SettingsError
 from cclk.training.run_folder import load_dataset
@@ -30,6 +30,7 @@ _OVER = Parameter(
 _TEST = Parameter(negative="", help="measure on the test split instead of the validation split")
 
 
+@takes_settings
 def sweep(
     *,
     over: Annotated[list[str] | None, _OVER] = None,
@@ -43,7 +44,7 @@ def sweep(
     runs: Annotated[Path, RUNS] = Path("runs/reproduce"),
     trust_code: Annotated[list[str] | None, TRUST_CODE] = None,
     quiet: Annotated[bool, QUIET] = False,
-    settings: SettingOptions | None = None,
+    **overrides: Any,
 ) -> None:
     """Draw accuracy against leakage, for methods over values of one of their settings.
 
@@ -62,7 +63,6 @@ def sweep(
     if target in [files.path_of(results, taken, size) for taken in names for size in SIZES]:
         raise SettingsError(f"--name {name} is an experiment of this package: choose another")
     split: Literal["test", "validation"] = "test" if test else "validation"
-    overrides = (settings or SettingOptions()).passed()
     common = flat(load(config, preset, overrides, trust_code=trust_code or False))
     if not test and "holdout" not in overrides and common.get("holdout") == 0:
         del common["holdout"]  # a preset may train on all rows, but some are measured on here

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import DataError
-from cclk.evaluation import Samples, evaluate, linear_auc, two_probes
+from cclk.evaluation import Samples, evaluate
+from cclk_paper.probes import linear_auc, two_probes
 
 Measure = Literal[
     "accuracy", "auc", "knn", "worst_r2",
@@ -47,7 +48,7 @@ def measure(
         measures: what to measure. "auc" is the area under the ROC curve of the linear classifier
             whose accuracy is "accuracy", for two classes. "worst_r2" is the leakage that
             `cclk.leakage` measures; all other measures of the condition are those of
-            `cclk.evaluation.two_probes`.
+            `cclk_paper.probes.two_probes`.
         split: where to measure.
         seed: seed of the probes.
     """

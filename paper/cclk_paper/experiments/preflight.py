@@ -90,7 +90,7 @@ def hours_without_gpu(jobs: Iterable[Job], extents: Mapping[str, Extent]) -> flo
 def _name(settings: Settings) -> str:
     """Identify a dataset, regardless of how many rows are held out."""
     return json.dumps(
-        [settings.data.dataset, str(settings.data.data_dir), settings.data.dataset_options],
+        [settings.source, str(settings.data.data_dir), settings.source_options],
         sort_keys=True,
         default=str,
     )
@@ -98,11 +98,11 @@ def _name(settings: Settings) -> str:
 
 def _check_features(settings: Settings) -> None:
     """Report a missing feature file even if the images, which are loaded first, are missing too."""
-    features = settings.data.dataset_options.get("features")
+    features = settings.source_options.get("features")
     if isinstance(features, str):
         path = data_folder(settings.data.data_dir) / features
         if not path.is_file() and not Path(features).expanduser().is_file():
-            read_features(path, settings.data.dataset)
+            read_features(path, settings.source)
 
 
 def _seconds_per_image(settings: Settings, shape: tuple[int, ...]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         weight = np.linalg.lstsq(x.train, target.train, rcond=None)[0]
         return {"linear": x.test @ weight}
 
-    monkeypatch.setattr("cclk.evaluation.leakage_card.predict_by_panel", linear_probe)
+    module = importlib.import_module("cclk.evaluation.leakage")
+    monkeypatch.setattr(module, "predict_by_panel", linear_probe)
 
 
 @pytest.mark.usefixtures("tiny")

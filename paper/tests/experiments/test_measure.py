@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 from cclk_paper.experiments.measure import LOWER_IS_BETTER, TITLES, Measure, leakage_of, measure
+from cclk_paper.probes import two_probes
 from torch import Tensor
 
 from cclk.columns import Column
 from cclk.data.dataset import Dataset, Split
-from cclk.evaluation import Samples, evaluate, two_probes
+from cclk.evaluation import Samples, evaluate
 from cclk.evaluation.probes import FeatureScaler, fit_classifier
 
 ALL: tuple[Measure, ...] = tuple(name for name in TITLES if name != "auc")

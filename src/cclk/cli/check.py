@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.text import Text
 
 from cclk._terminal import Console
 from cclk.cli.output import TRUST_CODE, with_options
-from cclk.cli.setting_options import MAIN, SettingOptions
-from cclk.cli.table_options import TableOptions
-
-if TYPE_CHECKING:
-    from cclk.training.check import Finding
+from cclk.cli.setting_options import MAIN, takes_settings
 
 _MARKS = {"fine": ("ok", "green"), "warning": ("??", "yellow"), "problem": ("!!", "red")}
 
 
+@takes_settings
 def check(
     config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
     *,
-    table: TableOptions | None = None,
     preset: Annotated[
         str | None, Parameter(group=MAIN, help="settings that come with cclk")
     ] = None,
     trust_code: Annotated[list[str] | None, Parameter(group=MAIN), TRUST_CODE] = None,
-    settings: SettingOptions | None = None,
+    **overrides: Any,
 ) -> int:
     """Check data as `cclk train` would read them: their content, problems, and the training time.
 
@@ -44,19 +40,14 @@ def check(
     """
     from cclk import run
 
-    console = Console()
-
-    def show(finding: Finding) -> None:
-        mark, style = _MARKS[finding.level]
-        console.print(Text.assemble((mark, style), " ", with_options(finding.text)), soft_wrap=True)
-
+    settings = run.complete_settings(
+        preset=preset, settings=config, overrides=overrides, trust_code=trust_code or False
+    )
+    console, code = Console(), 0
     with console.status("reading and probing all data"):
-        findings = run.check(
-            **vars(table or TableOptions()),
-            preset=preset,
-            settings=config,
-            overrides=(settings or SettingOptions()).passed(),
-            trust_code=trust_code or False,
-            show=show,
-        )
-    return 1 if any(finding.level == "problem" for finding in findings) else 0
+        for finding in run.findings(settings):
+            mark, style = _MARKS[finding.level]
+            text = Text.assemble((mark, style), " ", with_options(finding.text))
+            console.print(text, soft_wrap=True)
+            code = max(code, finding.level == "problem")
+    return int(code)

@@ -30,10 +30,8 @@ def demo(
         raise RunError(f"--seeds is {seeds}: it must be at least 1")
     import cclk
     from cclk._files import replace_text
-    from cclk.evaluation.run_evaluation import label_and_condition
-    from cclk.evaluation.table import evaluation_table
-    from cclk.report import summarize
-    from cclk.report.run_view import view_run
+    from cclk.evaluation import score_table
+    from cclk.report import summarize, view_run
     from cclk.run import Run, train
     from cclk.training._process import retain_freed_memory
     from cclk.training.run_folder import SETTINGS
@@ -69,7 +67,7 @@ def demo(
         },
     }
     replace_text(out / "demo.json", json.dumps(result, indent=2) + "\n")
-    console.print(evaluation_table(evaluations, label=label_and_condition(runs[0])[0]))
+    console.print(score_table(evaluations, "digit"), highlight=False, soft_wrap=True)
     page = runs[0].report(out / "report.html", beside=runs[1:])
     for sentence in summarize([view_run(run) for run in runs]):
         console.print(f"\n{sentence}", highlight=False, markup=False, soft_wrap=True)

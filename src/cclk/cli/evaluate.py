@@ -41,10 +41,11 @@ def evaluate(
     worst of a panel of probes. Writes RUN/evaluation.json, prints a table, and reports whether
     training removed the condition and what that cost in accuracy.
     """
+    from cclk.evaluation import score_table
     from cclk.evaluation.run_evaluation import label_and_condition
-    from cclk.evaluation.table import evaluation_table
     from cclk.run import Run
     from cclk.training._process import retain_freed_memory
+    from cclk.training.methods import find
 
     retain_freed_memory()
     opened = [Run(folder, trust_code=trust_code or False) for folder in runs]
@@ -59,8 +60,8 @@ def evaluate(
         labels = {label_and_condition(run)[0] for run in opened}
         label = labels.pop() if len(labels) == 1 else "label"
         console = Console()
-        console.print(evaluation_table(evaluations, label=label))
-        lines = [
+        lines = [score_table(evaluations, label)]
+        lines += [
             f"{name}, {sentence}" if len(named) > 1 else sentence
             for name, evaluation in evaluations.items()
             for sentence in evaluation.sentences(label_and_condition(named[name])[0])
@@ -68,7 +69,7 @@ def evaluate(
         lines += dict.fromkeys(
             _MORE[named[name].settings.removal.remove]
             for name, evaluation in evaluations.items()
-            if named[name].settings.method.startswith("fair") and evaluation.remaining
+            if find(named[name].settings.method).removes and evaluation.remaining
         )
         for line in lines:
             console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, UnknownOptionError, UnusedCliTokensErro
 import cclk
 from cclk._terminal import Console, escape
 from cclk.cli.output import with_options
-from cclk.cli.setting_options import everything, unknown_option, with_current_names
+from cclk.cli.setting_options import everything, unknown_option
 from cclk.errors import CclkError, Interrupted, Stopped, shortened
 from cclk.registry import IMPORT_PATH
 
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None, program: Program = CCLK) -> int:
     formatwarning = warnings.formatwarning
     warnings.formatwarning = _one_line
     try:
-        arguments = with_current_names(sys.argv[1:] if arguments is None else arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
         return _run(_with_named_trust(arguments), program)
     except (Interrupted, Stopped) as stopped:
         _error(str(stopped), cut=False)  # a command to copy

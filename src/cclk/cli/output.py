@@ -7,8 +7,9 @@ import re
 from cyclopts import Parameter
 
 from cclk._terminal import Console
+from cclk.training.settings import setting_fields
 
-_NAMES = "missing|split_by|gray|image_size|steps|encoder|batch_size|queue|ema"
+_NAMES = "|".join(["preset", *(name for name, _, _ in setting_fields())])
 """The arguments that messages of the library name with a value."""
 QUIET = Parameter(negative="", show_default=False, help="print only warnings and errors")
 

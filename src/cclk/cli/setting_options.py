@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from cyclopts import Group, Parameter, UnknownOptionError
 from cyclopts.help import DefaultFormatter, HelpPanel
+from pydantic.fields import FieldInfo
 
 from cclk.suggestions import similar
-from cclk.training.settings import RENAMED, choices, setting_fields
+from cclk.training.settings import AUTO, choices, setting_fields
 
 MAIN = Group("Most used", sort_key=2)
-SUITED: dict[str, str] = {
-    "remove": "none; medium for fair methods with --data",
-    "temperature": "0.2 for fair methods with --data, else 0.1",
-    "steps": "1,175; 400 for fair methods with --features",
-    "encoder": "mlp for --features, else lenet5 or resnet18",
-    "augmentation": "vectors for --features, simclr for --image in color, else digits",
-}
-"""Setting -> its default as text, if it depends on the data."""
 COMMON = (
     "method",
     "remove",
@@ -36,11 +28,13 @@ COMMON = (
     "steps",
 )
 """The settings on a help page; `--help-all` shows all of them."""
+_COLUMNS = ("image", "label", "split", "split_by", "row_id")
 _METAVARS: dict[Any, str] = {
     bool: "BOOL",
     int: "INT",
     float: "FLOAT",
     dict: "TOML",
+    list: "COLUMN...",
     Path: "PATH",
     str: "NAME",
 }
@@ -56,7 +50,7 @@ _INSTEAD = {
 }
 """Remedies for options of other tools that are not needed here."""
 
-T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 class Everything:
@@ -82,36 +76,52 @@ class _Section(DefaultFormatter):
             super().__call__(console, options, panel)
 
 
-def _with_all_settings(cls: type[T]) -> type[T]:
-    """Add a text field for each setting to a class; `cclk.training.settings` parses the text as
-    TOML.
-    """
-    sections = dict.fromkeys(section for _, section, _ in setting_fields())
-    groups = {
-        section: Group(
-            f"Settings \\[{section}]" if section else "Settings",
-            sort_key=3 + number,
-            help_formatter=_Section(),
-        )
-        for number, section in enumerate(sections)
-    }
-    fields = []
-    for name, section, field in setting_fields():
-        names, kinds = choices(field), [_METAVARS[kind] for kind in _kinds(field.annotation)]
-        if names and str not in _kinds(field.annotation):
-            kinds.append("CHOICE")
-        parameter = Parameter(
-            help=(field.description or "") + (f" [choices: {', '.join(names)}]" if names else ""),
-            metavar="|".join(kinds),
-            group=[MAIN, groups[section]] if name in COMMON else groups[section],
-            show_default=SUITED.get(
-                name, str(field.default) if field.default not in (None, {}) else False
-            ),
-        )
-        fields.append((name, Annotated[str | None, parameter], dataclasses.field(default=None)))
-    return dataclasses.make_dataclass(
-        cls.__name__, fields, bases=(cls,), frozen=True, namespace={"__module__": cls.__module__}
+_GROUPS = {
+    section: Group("Your own table", sort_key=1)
+    if section == "table"
+    else Group(
+        f"Settings \\[{section}]" if section else "Settings",
+        sort_key=3 + number,
+        help_formatter=_Section(),
     )
+    for number, section in enumerate(dict.fromkeys(section for _, section, _ in setting_fields()))
+}
+"""The panel of each section of the settings."""
+
+
+def takes_settings(command: Command) -> Command:
+    """Give a command an option for each setting; it gets those that were passed as `**overrides`.
+
+    The text of an option is read, and its errors are worded, by the model of the settings.
+    """
+    signature = inspect.signature(command)
+    own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            setting[0], inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(*setting)
+        )
+        for setting in setting_fields()
+    ]
+    vars(command)["__signature__"] = signature.replace(parameters=[*own, *options])
+    return command
+
+
+def _option(name: str, section: str, field: FieldInfo) -> Any:
+    """The type of an option, with its help."""
+    names, kinds, default = choices(field), list(_kinds(field.annotation)), field.default
+    flag = section == "table" and bool in kinds
+    metavars = [_METAVARS[kind] for kind in kinds]
+    if names and str not in kinds:
+        metavars.append("CHOICE")
+    parameter = Parameter(
+        help=(field.description or "") + (f" [choices: {', '.join(names)}]" if names else ""),
+        metavar="COLUMN" if name in _COLUMNS else "|".join(metavars),
+        group=[MAIN, _GROUPS[section]] if name in COMMON else _GROUPS[section],
+        show_default=False if default in (None, AUTO, {}, [], "") or flag else str(default),
+        consume_multiple=1 if list in kinds else None,
+        negative="",
+    )
+    return Annotated[(list[str] if list in kinds else bool if flag else str) | None, parameter]
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
@@ -124,35 +134,6 @@ def _kinds(annotation: Any) -> Iterator[Any]:
             yield from _kinds(part)
 
 
-@Parameter(name="*")
-@_with_all_settings
-class SettingOptions:
-    """Every setting by its name, such as --batch-size; None where it is not set."""
-
-    def passed(self) -> dict[str, str]:
-        return {
-            name: value
-            for name, _, _ in setting_fields()
-            if (value := getattr(self, name)) is not None
-        }
-
-
-def with_current_names(arguments: list[str]) -> list[str]:
-    """Replace `--loss.ridge` by `--ridge`, and old names of options by current ones.
-
-    Args:
-        arguments: The arguments of the command line.
-    """
-    known = {f"--{section}.{name}": f"--{name}" for name, section, _ in setting_fields() if section}
-    known |= {f"--{old}": f"--{new}" for old, new in RENAMED.items()}
-
-    def current(option: re.Match[str]) -> str:
-        name = option[0].replace("-", "_").replace("__", "--", 1)
-        return known[name].replace("_", "-") if name in known else option[0]
-
-    return [re.sub(r"^--[\w.-]+", current, argument) for argument in arguments]
-
-
 def unknown_option(error: UnknownOptionError) -> str:
     """Return a message on an option that a command does not have, with the most similar one.
 
@@ -162,10 +143,10 @@ def unknown_option(error: UnknownOptionError) -> str:
     option = (error.token.keyword or error.token.value).partition("=")[0]
     name = option.lstrip("-").rpartition(".")[2]
     known = [
-        each.removeprefix("--")
+        option.removeprefix("--")
         for argument in error.argument_collection
-        for each in argument.names
-        if each.startswith("--")
+        for option in argument.names
+        if option.startswith("--")
     ]
     command = " ".join(error.command_chain or ["cclk"])
     positive = name.removeprefix("no-")

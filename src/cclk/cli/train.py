@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from cclk.cli.output import QUIET, TRUST_CODE, notify
-from cclk.cli.setting_options import MAIN, SettingOptions
-from cclk.cli.table_options import TableOptions
+from cclk.cli.setting_options import MAIN, takes_settings
 from cclk.errors import RunError
 from cclk.training.settings import presets
 
@@ -22,16 +21,16 @@ _OUT = Parameter(group=MAIN, help="folder of the run [default: runs/METHOD-DATAS
 _RESUME = Parameter(group=MAIN, negative="", show_default=False, help="resume the run in --out")
 
 
+@takes_settings
 def train(
     config: Annotated[Path | None, Parameter(group=MAIN, help="TOML file with settings")] = None,
     *,
-    table: TableOptions | None = None,
     preset: Annotated[str | None, _PRESET] = None,
-    settings: SettingOptions | None = None,
     out: Annotated[Path | None, _OUT] = None,
     resume: Annotated[bool, _RESUME] = False,
     trust_code: Annotated[list[str] | None, Parameter(group=MAIN), TRUST_CODE] = None,
     quiet: Annotated[bool, Parameter(group=MAIN), QUIET] = False,
+    **overrides: Any,
 ) -> None:
     """Train an encoder into a run folder, from a table of your own, a dataset or a preset.
 
@@ -41,20 +40,10 @@ def train(
 
     Ctrl-C saves the run, and `cclk train --resume --out RUN` resumes it. --help-all lists settings.
     """
-    options = (table or TableOptions()).table()
-    overrides = (settings or SettingOptions()).passed()
-    if resume:
-        if out is None:
-            raise RunError("--resume needs --out, the folder of the run to resume")
-        changed = [*options.settings(overrides, suit=False), *([config] if config else [])]
-        if changed or preset:
-            raise RunError(f"--resume takes all settings from {out}: remove the other options")
-    elif config is None and preset is None and options.data is None and not overrides:
-        options.settings({}, suit=False)  # a column without a table has its own message
-        raise RunError(
-            "there is nothing to train: pass --data FILE, --dataset NAME, --preset NAME or a"
-            " settings file"
-        )
+    if resume and out is None:
+        raise RunError("--resume needs --out, the folder of the run to resume")
+    if resume and (overrides or config or preset):
+        raise RunError(f"--resume takes all settings from {out}: remove the other options")
     from cclk import run
     from cclk.training._process import retain_freed_memory
 
@@ -63,7 +52,6 @@ def train(
         trained = run.Run(out, trust_code=trust_code or False).resume(quiet=quiet)
     else:
         trained = run.train(
-            **vars(options),
             preset=preset,
             settings=config,
             overrides=overrides,

@@ -7,19 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from cclk._extras import needed_for
 from cclk.columns import Column
 from cclk.errors import DataError
 from cclk.evaluation import intervals
-from cclk.evaluation.feature_splits import Floats, Integers, Samples, carve, check
 from cclk.evaluation.intervals import share_correct
-from cclk.evaluation.leakage_card import Leakage, measure_leakage
-from cclk.evaluation.probes import (
-    FeatureScaler,
-    LinearProbe,
-    fit_classifier,
-    predict_neighbors,
-)
+from cclk.evaluation.leakage import Leakage, measure_leakage
+from cclk.evaluation.probes import FeatureScaler, fit_classifier, predict_neighbors
+from cclk.evaluation.samples import Integers, Samples, prepare
 from cclk.evaluation.scores import Accuracy, FeatureScores
 
 
@@ -54,11 +48,14 @@ def evaluate(
             f" {test.condition.shape[1]}"
         )
     names = np.unique(train.y)
-    target, truth = (_codes(split.y, names) for split in (train, test))
-    linear, scores = _linear_scores(train, validation, test)
-    knn = predict_neighbors(train.features, target, len(names), test.features)
+    target, held, truth = (_codes(split.y, names) for split in (train, validation, test))
+    scaler = FeatureScaler.fit(train.features)
+    linear = fit_classifier(
+        scaler(train.features), target, len(names), scaler(validation.features), held
+    )
+    knn = predict_neighbors(train.features, target, test.features)
     accuracies = {
-        "linear": share_correct(scores.argmax(axis=1), truth),
+        "linear": share_correct(linear(scaler(test.features)).argmax(axis=1), truth),
         "knn": share_correct(knn, truth),
     }
     leakage = Leakage()
@@ -79,54 +76,6 @@ def evaluate(
             "accuracy_c": linear.strength,
         },
     )
-
-
-def linear_auc(train: Samples, validation: Samples, test: Samples, seed: int = 0) -> float:
-    """Return the area under the ROC curve of the linear classifier whose accuracy `evaluate`
-    measures, for labels of two classes.
-
-    Args:
-        train: samples that the classifier is fitted on.
-        validation: if empty, a random part of `train` is used instead.
-        test: samples that are scored.
-        seed: seed of the validation split.
-    """
-    with needed_for("evaluation"):
-        from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
-
-    train, validation, test = prepare(train, validation, test, seed)
-    names = np.unique(train.y)
-    if len(names) != 2 or not np.array_equal(names, np.unique(test.y)):
-        raise DataError(
-            "the area under the ROC curve needs labels of two classes, both of them in the training"
-            f" and in the test split: the training split has {len(names)}"
-        )
-    _, scores = _linear_scores(train, validation, test)
-    return float(roc_auc_score(test.y == names[1], scores[:, 1] - scores[:, 0]))
-
-
-def _linear_scores(
-    train: Samples, validation: Samples, test: Samples
-) -> tuple[LinearProbe, Floats]:
-    """Return the linear classifier of the label, and its scores of the test samples."""
-    names = np.unique(train.y)
-    target, held = (_codes(split.y, names) for split in (train, validation))
-    scaler = FeatureScaler.fit(train.features)
-    linear = fit_classifier(
-        scaler(train.features), target, len(names), scaler(validation.features), held
-    )
-    return linear, linear(scaler(test.features))
-
-
-def prepare(
-    train: Samples, validation: Samples, test: Samples, seed: int
-) -> tuple[Samples, Samples, Samples]:
-    """Check the samples; without validation samples, take a random part of the training samples."""
-    for name, split in (("training", train), ("validation", validation), ("test", test)):
-        check(split, name)
-    if len(test) == 0:
-        raise DataError("the test split is empty: there is nothing to evaluate on")
-    return (train, validation, test) if len(validation) else (*carve(train, seed), test)
 
 
 def _codes(values: Any, names: Any) -> Integers:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cclk.errors import CclkError
 from cclk.evaluation.estimate import Estimate, Unit
-from cclk.evaluation.feature_splits import Floats, Integers
-from cclk.evaluation.one_thread import one_thread
+from cclk.evaluation.probes import one_thread
+from cclk.evaluation.samples import Floats, Integers
 
 Array = NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)
@@ -40,17 +40,11 @@ def share_correct(prediction: Integers, truth: Integers) -> Statistic:
     return Statistic(correct, lambda means: means[:, 0], "accuracy")
 
 
-def mean_squared_error(prediction: Floats, truth: Floats) -> Statistic:
-    """Mean over samples and columns."""
-    errors = ((prediction - truth) ** 2).mean(axis=1, keepdims=True).astype(np.float64)
-    return Statistic(errors, lambda means: means[:, 0], "mse")
-
-
-def explained_variance(prediction: Floats, truth: Floats, weight: Floats) -> Statistic:
-    """R^2 pooled over columns, weighted by `weight`; each resample is centered at its own mean."""
-    error = ((prediction - truth) ** 2 * weight).sum(axis=1, keepdims=True)
+def explained_variance(prediction: Floats, truth: Floats) -> Statistic:
+    """R^2 pooled over columns; each resample is centered at its own mean."""
+    error = ((prediction - truth) ** 2).sum(axis=1, keepdims=True)
     # Centered once here, so that the squares do not cancel.
-    centered = (truth - truth.mean(axis=0)) * np.sqrt(weight)
+    centered = truth - truth.mean(axis=0)
     squares = (centered**2).sum(axis=1, keepdims=True)
 
     def finish(means: Array) -> Array:

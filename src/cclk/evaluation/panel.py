@@ -14,26 +14,31 @@ categories. They are fitted on the training split and tuned on the validation sp
     network      the same network on features, for at least 500 training samples
     combined     the sum of all of them, with weights fitted on validation
 
-Components are whitened, so a condition in a direction of small variance is as visible as any other.
-Directions are the leading eigenvectors of E[t x x^T] (principal Hessian directions): they contain
-products of two directions, which neither a linear probe nor a tree finds among many features.
+A probe is a function in `PROBES`, from views of the samples to predictions. Components are
+whitened, so a condition in a direction of small variance is as visible as any other. Directions are
+the leading eigenvectors of E[t x x^T] (principal Hessian directions): they contain products of two
+directions, which neither a linear probe nor a tree finds among many features.
 """
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from cclk._extras import needed_for
-from cclk.evaluation.feature_splits import Floats, Integers
-from cclk.evaluation.networks import fit_network
-from cclk.evaluation.one_thread import one_thread
-from cclk.evaluation.probes import FeatureScaler, fit_ridge
+from cclk.evaluation.probes import FeatureScaler, fit_ridge, one_thread
+from cclk.evaluation.samples import Floats, Integers
 
 Array = NDArray[np.float64]
 
@@ -52,6 +57,16 @@ _TARGETS = 8  # components of a wide target that trees are fitted to
 _BINS = (16, 64)
 _BINNED = (1, 4, 8)  # columns that bins are formed of
 _TILE = 512
+
+# The networks.
+_WIDTH = 256
+_DECAY = 1e-2  # AdamW
+_WARMUP = 50  # steps
+_MOMENTUM = 0.99  # of the running average of the parameters, which is evaluated and kept
+_EPOCHS = 40
+_STEPS = (160, 1_600)  # at least and at most
+_EVALUATIONS = 40  # on the validation split
+_PATIENCE = 8  # evaluations without improvement before stopping
 
 
 @dataclass(frozen=True)
@@ -81,11 +96,67 @@ class Splits:
 
 
 @dataclass(frozen=True)
+class Views:
+    """The samples as probes see them."""
+
+    features: Splits
+    """Of variance 1; of many features, the leading principal components."""
+    components: Splits
+    """The principal components of these, with variance 1."""
+    principal: Splits
+    """The principal components of unscaled features, with variance 1."""
+    target: Splits
+    """(n, k), with mean 0 in the training split."""
+    seed: int
+
+    @classmethod
+    def of(cls, features: Splits, target: Splits, seed: int) -> Views:
+        """Scale and rotate features."""
+        x = _narrow(features.scaled(), seed)
+        narrow = features.train.shape[1] <= WIDEST
+        return cls(x, _whitened(x), _whitened(_centered(features)) if narrow else x, target, seed)
+
+    @cached_property
+    def directions(self) -> Splits:
+        """Components along the leading eigenvectors of E[t x x^T], for each column t."""
+        return _directions(self.components, self.target.train)
+
+    @cached_property
+    def everything(self) -> Splits:
+        """Features, components and directions."""
+        return self.features.beside(self.components, self.directions)
+
+    def at_most(self, rows: int) -> Views:
+        """Return a random part of the training split."""
+        count = len(self.features.train)
+        if count <= rows:
+            return self
+        sample = np.sort(np.random.default_rng((self.seed, 3)).permutation(count)[:rows])
+        features, components, principal, target = (
+            Splits(each.train[sample], each.validation, each.test)
+            for each in (self.features, self.components, self.principal, self.target)
+        )
+        return Views(features, components, principal, target, self.seed)
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a probe predicts for the validation and for the test split."""
 
     validation: Array
     test: Array
+
+
+class Probe(NamedTuple):
+    """A probe of the panel."""
+
+    predict: Callable[[Views], Prediction]
+    every_row: bool = False
+    """Whether it is fitted on all training samples, however many there are."""
+    slow: bool = False
+    """Whether a quick panel leaves it out."""
+    least: int = 0
+    """The smallest training split that it is fitted on."""
 
 
 def predict_by_panel(
@@ -97,37 +168,18 @@ def predict_by_panel(
         features: (n, d) for each split.
         target: (n, k) for each split, with mean 0 in the training split.
         seed: seed of landmarks, trees, networks and the sample of a large training split.
-        quick: whether to leave out boosting and the network on components.
+        quick: whether to leave out the slow probes.
     """
     with one_thread():
-        x = _narrow(features.scaled(), seed)
-        principal = _whitened(_centered(features)) if features.train.shape[1] <= WIDEST else x
-        whitened = _whitened(x)
+        every = Views.of(features, target, seed)
+        part = every.at_most(LARGEST_TRAINING_SET)
         predictions = {
-            "linear": _ridge(x, target),
-            "squares": _closest(target, [_squares(x, each, target) for each in (x, whitened)]),
+            name: _shrunk(probe.predict(every if probe.every_row else part), target.validation)
+            for name, probe in PROBES.items()
+            if not (quick and probe.slow) and len(features.train) >= probe.least
         }
-        x, whitened, principal, target = _at_most(
-            LARGEST_TRAINING_SET, seed, x, whitened, principal, target
-        )
-        directions = _directions(whitened, target.train)
-        larger = Splits(*(2 * each for each in directions))  # learned first
-        everything = x.beside(whitened, directions)
-        predictions |= {
-            "bins": _bins(everything.beside(principal), target),
-            "neighbors": _closest(target, [_neighbors(each, target) for each in (x, whitened)]),
-            "directions": _kernel_ridge(directions, target, seed),
-        }
-        if not quick:
-            predictions |= {
-                "boosting": _boosting(everything, target, seed),
-                "components": _network(whitened.beside(larger), target, 1e-2, seed),
-            }
-        if len(x.train) >= _FEW:
-            predictions["network"] = _network(x, target, 3e-3, seed)
-    shrunk = {name: _shrunk(each, target.validation) for name, each in predictions.items()}
-    combined = _combined(list(shrunk.values()), target.validation)
-    return {name: each.test for name, each in shrunk.items()} | {"combined": combined}
+    combined = _combined(list(predictions.values()), target.validation)
+    return {name: each.test for name, each in predictions.items()} | {"combined": combined}
 
 
 def _narrow(x: Splits, seed: int) -> Splits:
@@ -156,7 +208,6 @@ def _whitened(x: Splits) -> Splits:
 
 
 def _directions(whitened: Splits, target: Floats) -> Splits:
-    """Return the features along the leading eigenvectors of E[t x x^T], for each column t."""
     x = whitened.train.astype(np.float64)
     values, vectors = [], []
     for column in _leading(target).T:
@@ -178,30 +229,27 @@ def _rotation(target: Floats) -> Array:
     return np.asarray(vectors[:, ::-1][:, kept][:, :_TARGETS])
 
 
-def _at_most(rows: int, seed: int, *arrays: Splits) -> list[Splits]:
-    """Return the same random part of each training split."""
-    count = len(arrays[0].train)
-    if count <= rows:
-        return list(arrays)
-    sample = np.sort(np.random.default_rng((seed, 3)).permutation(count)[:rows])
-    return [Splits(each.train[sample], each.validation, each.test) for each in arrays]
-
-
 def _ridge(x: Splits, target: Splits) -> Prediction:
     probe = fit_ridge(x.train, target.train, x.validation, target.validation)
     return Prediction(*(probe(each).astype(np.float64) for each in (x.validation, x.test)))
 
 
-def _squares(x: Splits, squared: Splits, target: Splits) -> Prediction:
-    return _ridge(x.beside(Splits(*(each**2 for each in squared))).scaled(), target)
+def _linear(views: Views) -> Prediction:
+    return _ridge(views.features, views.target)
 
 
-def _bins(x: Splits, target: Splits) -> Prediction:
+def _squares(views: Views) -> Prediction:
+    x, target = views.features, views.target
+    squared = (Splits(*(each**2 for each in part)) for part in (x, views.components))
+    return _closest(target, [_ridge(x.beside(each).scaled(), target) for each in squared])
+
+
+def _bins(views: Views) -> Prediction:
     """Ridge regression on indicators of bins of the columns with the largest variance between bins.
 
     It finds a function of any shape of one column, such as a fast oscillation.
     """
-    candidates = []
+    x, target, candidates = views.everything.beside(views.principal), views.target, []
     for bins in _BINS:
         if bins * 8 > len(x.train):
             continue
@@ -237,46 +285,49 @@ def _indicators(numbers: Integers, bins: int) -> Floats:
     return np.asarray(flat * np.sqrt(bins))
 
 
-def _neighbors(x: Splits, target: Splits) -> Prediction:
+def _neighbors(views: Views) -> Prediction:
     """Predict the mean of the nearest samples; their number is selected on validation."""
-    keys, values = torch.from_numpy(x.train), torch.from_numpy(target.train).double()
-    counts = [count for count in _NEIGHBORS if count <= len(keys)] or [len(keys)]
-    candidates = []
-    for queries in (x.validation, x.test):
+    with needed_for("leakage"):
+        from sklearn.neighbors import NearestNeighbors  # type: ignore[import-untyped]
+    target, candidates = views.target, []
+    rows = len(target.train)
+    counts = [count for count in _NEIGHBORS if count <= rows] or [rows]
+    last = np.array(counts) - 1
+    for x in (views.features, views.components):
+        nearest = NearestNeighbors(n_neighbors=counts[-1], algorithm="brute").fit(x.train)
         means = []
-        for tile in torch.split(torch.from_numpy(queries), _TILE):
-            rows = torch.cdist(tile, keys).topk(counts[-1], dim=1, largest=False).indices
-            sums = values[rows].cumsum(dim=1)
-            means.append(torch.stack([sums[:, count - 1] / count for count in counts]))
-        candidates.append(torch.cat(means, dim=1).numpy())
-    return _closest(target, [Prediction(*pair) for pair in zip(*candidates, strict=True)])
-
-
-def _kernel_ridge(directions: Splits, target: Splits, seed: int) -> Prediction:
-    """Kernel ridge regression with random landmarks, on the first 2, 4 or 8 directions."""
-    rows = np.random.default_rng((seed, 4)).permutation(len(directions.train))
-    rows = rows[: min(_LANDMARKS, len(rows) // 4 + 1)]
-    candidates = []
-    for count in _DIRECTIONS:
-        x = Splits(*(each[:, :count] for each in directions))
-        for scale in _LENGTH_SCALES:
-            kernel = Splits(*(_gaussian(each, x.train[rows], scale) for each in x))
-            candidates.append(_ridge(x.beside(kernel).scaled(), target))
+        for queries in (x.validation, x.test):
+            tiles = np.split(queries, range(_TILE, len(queries), _TILE))
+            found = (nearest.kneighbors(tile, return_distance=False) for tile in tiles)
+            sums = [target.train[rows].cumsum(axis=1, dtype=np.float64)[:, last] for rows in found]
+            means.append(np.concatenate(sums) / np.array(counts)[:, None])
+        candidates += [Prediction(*(each[:, k] for each in means)) for k in range(len(counts))]
     return _closest(target, candidates)
 
 
-def _gaussian(x: Floats, landmarks: Floats, scale: float) -> Floats:
-    distance = torch.cdist(torch.from_numpy(x), torch.from_numpy(landmarks)).square()
-    kernel: Floats = (distance / (-2 * x.shape[1] * scale**2)).exp().numpy()
-    return kernel
+def _kernel_ridge(views: Views) -> Prediction:
+    """Kernel ridge regression with random landmarks, on the first 2, 4 or 8 directions."""
+    with needed_for("leakage"):
+        from sklearn.metrics.pairwise import rbf_kernel  # type: ignore[import-untyped]
+    rows = np.random.default_rng((views.seed, 4)).permutation(len(views.target.train))
+    rows = rows[: min(_LANDMARKS, len(rows) // 4 + 1)]
+    candidates = []
+    for count in _DIRECTIONS:
+        x = Splits(*(each[:, :count] for each in views.directions))
+        for scale in _LENGTH_SCALES:
+            gamma = 1 / (2 * x.train.shape[1] * scale**2)
+            kernel = Splits(*(rbf_kernel(each, x.train[rows], gamma) for each in x))
+            candidates.append(_ridge(x.beside(kernel).scaled(), views.target))
+    return _closest(views.target, candidates)
 
 
-def _boosting(x: Splits, target: Splits, seed: int) -> Prediction:
+def _boosting(views: Views) -> Prediction:
     """Fit trees to each leading component of the target until the validation error rises."""
     with needed_for("leakage"):
         from sklearn.ensemble import (  # type: ignore[import-untyped]
             HistGradientBoostingRegressor,
         )
+    x, target = views.everything, views.target
     if x.train.shape[1] > _BOOSTED:
         bins = _BINS[0]
         order = np.argsort(-_between(_binned(x, bins)[0], target.train, bins), kind="stable")
@@ -292,7 +343,7 @@ def _boosting(x: Splits, target: Splits, seed: int) -> Prediction:
             max_features=0.3,
             early_stopping=True,
             n_iter_no_change=20,
-            random_state=seed,
+            random_state=views.seed,
         )
         trees.fit(x.train, train[:, column], X_val=x.validation, y_val=held[:, column])
         predictions.append([trees.predict(each) for each in (x.validation, x.test)])
@@ -300,9 +351,72 @@ def _boosting(x: Splits, target: Splits, seed: int) -> Prediction:
     return Prediction(validation @ rotation.T, test @ rotation.T)
 
 
-def _network(x: Splits, target: Splits, rate: float, seed: int) -> Prediction:
-    network = fit_network(x.train, target.train, x.validation, target.validation, rate, seed)
-    return Prediction(*(network(each).astype(np.float64) for each in (x.validation, x.test)))
+def _network_on_components(views: Views) -> Prediction:
+    larger = Splits(*(2 * each for each in views.directions))  # learned first
+    return _network(views.components.beside(larger), views.target, 1e-2, views.seed)
+
+
+def _network_on_features(views: Views) -> Prediction:
+    return _network(views.features, views.target, 3e-3, views.seed)
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()  # features are often computed and measured in one block without gradients
+def _network(inputs: Splits, target: Splits, rate: float, seed: int) -> Prediction:
+    """Minimize the squared error of two hidden layers with AdamW and a cosine schedule."""
+    x, held, query = (torch.from_numpy(each) for each in inputs)
+    t, held_t = (torch.from_numpy(each).float() for each in (target.train, target.validation))
+    random = torch.Generator().manual_seed(seed)
+    batch = min(256, max(16, len(x) // 8))
+    steps = min(_STEPS[1], max(_STEPS[0], _EPOCHS * len(x) // batch))
+    widths = (x.shape[1], _WIDTH, _WIDTH, t.shape[1])
+    with torch.random.fork_rng(devices=[]):
+        layers = [nn.Linear(*pair) for pair in itertools.pairwise(widths)]
+    for layer in layers:
+        nn.init.zeros_(layer.bias)
+        nn.init.kaiming_normal_(layer.weight, generator=random)
+    network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    groups = [
+        {"params": [layer.weight for layer in layers], "weight_decay": _DECAY},
+        {"params": [layer.bias for layer in layers], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=rate, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: min(1, (step + 1) / _WARMUP) * 0.5 * (1 + math.cos(math.pi * step / steps)),
+    )
+    average = copy.deepcopy(network).requires_grad_(False)
+    averages: list[Tensor] = list(average.parameters())
+    parameters: list[Tensor] = list(network.parameters())
+    best, best_error, stale = average, math.inf, 0
+    for step in range(1, steps + 1):
+        rows = torch.randint(len(x), (min(batch, len(x)),), generator=random)
+        optimizer.zero_grad()
+        F.mse_loss(network(x[rows]), t[rows]).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(averages, parameters, 1.0 - _MOMENTUM)
+        if step % (steps // _EVALUATIONS) == 0:
+            error = float(F.mse_loss(average(held), held_t))
+            stale = 0 if error < best_error else stale + 1
+            if error < best_error:
+                best, best_error = copy.deepcopy(average), error
+            if stale >= _PATIENCE:
+                break
+    return Prediction(*(best(each).numpy().astype(np.float64) for each in (held, query)))
+
+
+PROBES = {
+    "linear": Probe(_linear, every_row=True),
+    "squares": Probe(_squares, every_row=True),
+    "bins": Probe(_bins),
+    "neighbors": Probe(_neighbors),
+    "directions": Probe(_kernel_ridge),
+    "boosting": Probe(_boosting, slow=True),
+    "components": Probe(_network_on_components, slow=True),
+    "network": Probe(_network_on_features, least=_FEW),
+}
 
 
 def _closest(target: Splits, candidates: list[Prediction]) -> Prediction:

@@ -6,22 +6,21 @@ Probes are fitted on the training split; their regularization is selected on the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from cclk._extras import needed_for
-from cclk.evaluation.feature_splits import Floats, Integers
-from cclk.evaluation.one_thread import one_thread
+from cclk.evaluation.samples import Floats, Integers
 
 # Strongest regularization first: it wins ties, and each logistic fit starts from the previous one.
 _STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 _ALPHAS = np.logspace(1, -6, 15)
 _LBFGS_STEPS = 500
-_TILE = 512
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,6 @@ def fit_ridge(
 def predict_neighbors(
     features: Floats,
     target: Integers,
-    classes: int,
     queries: Floats,
     *,
     neighbors: int = 20,
@@ -131,12 +129,34 @@ def predict_neighbors(
 
     A vote has the weight exp(similarity / temperature).
     """
-    keys = F.normalize(torch.from_numpy(features), dim=1)
-    votes = F.one_hot(torch.from_numpy(target), classes).float()
-    predictions = []
-    for tile in torch.split(torch.from_numpy(queries), _TILE):
-        nearest, rows = (F.normalize(tile, dim=1) @ keys.T).topk(min(neighbors, len(keys)), dim=1)
-        weight = ((nearest - nearest[:, :1]) / temperature).exp()
-        predictions.append((weight.unsqueeze(2) * votes[rows]).sum(dim=1).argmax(dim=1))
-    classes_of_queries: Integers = torch.cat(predictions).numpy()
-    return classes_of_queries
+    with needed_for("evaluation"):
+        from sklearn.neighbors import KNeighborsClassifier  # type: ignore[import-untyped]
+        from sklearn.preprocessing import normalize  # type: ignore[import-untyped]
+
+    # Of vectors of length 1, distance^2 = 2 - 2 similarity.
+    voters: Any = KNeighborsClassifier(
+        min(neighbors, len(features)),
+        algorithm="brute",
+        weights=lambda distance: np.exp(-(distance**2) / (2 * temperature)),
+    )
+    voters.fit(normalize(features), target)
+    predictions: Integers = voters.predict(normalize(queries))
+    return predictions
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS, OpenMP and torch to one thread inside the block.
+
+    Results and speed then do not depend on the number of cores. Threads that wait for each other in
+    small products spin: on a busy machine two were 15 times slower than one.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    before = torch.get_num_threads()
+    with threadpool_limits(1):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -15,9 +15,10 @@ from cclk._files import replace_text
 from cclk._notebook import Shown
 from cclk._reading import check_json, read_json, reason
 from cclk.errors import RunError
-from cclk.evaluation.change import SMALLEST, Change, is_read, nothing_read
-from cclk.evaluation.estimate import Estimate, Unit
-from cclk.evaluation.leakage_card import ColumnLeakage, Leakage, aligned
+from cclk.evaluation.estimate import SMALLEST, Change, Estimate, is_read, nothing_read
+from cclk.evaluation.leakage import ColumnLeakage, Leakage, aligned
+
+Key = TypeVar("Key", bound=Hashable)
 
 FILE = "evaluation.json"
 Detail = str | int | float | list[float]
@@ -47,12 +48,6 @@ class FeatureScores:
     def rows(self) -> list[tuple[str, ColumnLeakage]]:
         """The leakage as rows of a table, at least one."""
         return list(self.leakage.columns.items()) or [("", ColumnLeakage())]
-
-    def to_json(self) -> dict[str, JsonValue]:
-        accuracy = {name: value.to_json() for name, value in vars(self.accuracy).items() if value}
-        panel = {"panel": self.leakage.to_json()} if self.leakage.columns else {}
-        tree: dict[str, Any] = {"accuracy": accuracy, **panel, "how": dict(self.how)}
-        return tree
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +138,7 @@ class Evaluation(Shown):
             reading = f" ({column.reading})" if column.reading else ""
             verdict = self.verdict(name)
             sentences.append(
-                f"{name}{reading}: the worst of {len(column.scores)} probes reads"
+                f"{name}{reading}: the worst of {len(column.by_probe)} probes reads"
                 f" {column.worst.titled}{_beside(others)}{verdict and f': {verdict}'}"
             )
         if cost := self._cost(label):
@@ -163,87 +158,59 @@ class Evaluation(Shown):
         )
 
     def __str__(self) -> str:
-        rows = [["features", "linear", "kNN", "leakage of", "linear", "worst", "probe"]]
-        for name, scores in self.features.items():
-            start = [name, str(scores.accuracy.linear or "-"), str(scores.accuracy.knn or "-")]
-            for column, leakage in scores.rows:
-                probes = (leakage.linear, leakage.worst)
-                cells = (estimate.titled if estimate else "-" for estimate in probes)
-                rows.append([*start, column or "-", *cells, leakage.worst_probe or "-"])
-                start = ["", "", ""]
-        return "\n".join([aligned(rows), *self.sentences()])
+        return "\n".join([score_table({"": self}), *self.sentences()])
 
     def to_json(self) -> dict[str, JsonValue]:
-        tree: dict[str, JsonValue] = {
-            name: scores.to_json() for name, scores in self.features.items()
-        }
-        if self.baselines:
-            tree["baselines"] = {name: each.to_json() for name, each in self.baselines.items()}
-        return tree | ({"version": self.version} if self.version else {})
+        """Return the content of an `evaluation.json`; what is empty is left out."""
+        tree: dict[str, JsonValue] = _FORMAT.dump_python(self, mode="json", exclude_defaults=True)
+        return tree
 
     @classmethod
-    def from_json(cls, tree: object, condition: str = "condition") -> Evaluation:
-        """Read the content of an `evaluation.json`.
+    def from_json(cls, tree: object) -> Evaluation:
+        """Read the content that `to_json` returns.
 
         Args:
             tree: the parsed JSON.
-            condition: name of a single condition column, which old files do not contain; ""
-                without a condition.
 
         Raises:
             ValueError: naming the field that is missing or of another type.
         """
-        file = check_json(_FORMAT, tree)
-        projection = file.projection.scores(condition) if file.projection else None
-        baselines = {name: each.scores(condition) for name, each in file.baselines.items()}
-        return cls(file.encoder.scores(condition), projection, file.version, baselines)
+        return check_json(_FORMAT, tree)
+
+
+_FORMAT = TypeAdapter(Evaluation)
+
+
+def score_table(evaluations: Mapping[str, Evaluation], label: str = "label") -> str:
+    """Return a table of accuracies and leakages; below each value, its 95 % interval.
+
+    Args:
+        evaluations: name of a run -> its evaluation.
+        label: what the labels are.
+    """
+    rows = [["features", label, "kNN", "leakage of", "linear", "worst", "probe"]]
+    for run, evaluation in evaluations.items():
+        start = [run] if run else []
+        for name, scores in evaluation.features.items():
+            cells = [[*start, name, ""], *map(_lines, vars(scores.accuracy).values())]
+            for column, leakage in scores.rows:
+                accuracy = leakage.accuracy.get(leakage.worst_probe)
+                note = f"{accuracy} (majority {leakage.majority})" if accuracy else ""
+                cells += [[column or "-", ""], _lines(leakage.linear), _lines(leakage.worst)]
+                cells.append([leakage.worst_probe or "-", note])
+                rows += [list(row) for row in zip(*cells, strict=False)]
+                cells = [["", ""]] * 3
+            start = []
+    return aligned(rows)
+
+
+def _lines(estimate: Estimate | None) -> list[str]:
+    return [estimate.titled, estimate.interval("…")] if estimate else ["-", ""]
 
 
 def _beside(others: Mapping[str, Estimate | None]) -> str:
     values = [f"{title} {each}" for title, each in others.items() if each]
     return f" ({', '.join(values)})" if values else ""
-
-
-@dataclass(frozen=True)
-class _TwoProbesFile:
-    """The leakage of a column in files of earlier versions: two probes, where units are keys."""
-
-    linear: dict[Unit, Estimate] = field(default_factory=dict)
-    nonlinear: dict[Unit, Estimate] = field(default_factory=dict)
-    baseline_accuracy: Estimate | None = None
-
-    def leakage(self) -> ColumnLeakage:
-        probes = {"linear": self.linear, "network": self.nonlinear}
-        return ColumnLeakage(
-            {name: each["r2"] for name, each in probes.items() if "r2" in each},
-            {name: each["accuracy"] for name, each in probes.items() if "accuracy" in each},
-            self.baseline_accuracy,
-        )
-
-
-@dataclass(frozen=True)
-class _ScoresFile:
-    accuracy: Accuracy
-    panel: Leakage | None = None
-    leakage: _TwoProbesFile | None = None
-    leakages: dict[str, _TwoProbesFile] = field(default_factory=dict)
-    how: dict[str, Detail] = field(default_factory=dict)
-
-    def scores(self, condition: str) -> FeatureScores:
-        single = {condition: self.leakage} if condition and self.leakage else {}
-        columns = {name: file.leakage() for name, file in (self.leakages or single).items()}
-        return FeatureScores(self.accuracy, self.panel or Leakage(columns), self.how)
-
-
-@dataclass(frozen=True)
-class _EvaluationFile:
-    encoder: _ScoresFile
-    projection: _ScoresFile | None = None
-    baselines: dict[str, _ScoresFile] = field(default_factory=dict)
-    version: str = ""
-
-
-_FORMAT = TypeAdapter(_EvaluationFile)
 
 
 def write_evaluation(run: Path, evaluation: Evaluation) -> Path:
@@ -263,24 +230,42 @@ def _digest(tree: object) -> str:
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
-def read_evaluation(run: Path, condition: str = "condition") -> Evaluation | None:
+def read_evaluation(run: Path) -> Evaluation | None:
     """Read the evaluation of a run folder; None if the run has not been evaluated.
 
     Args:
         run: the run folder.
-        condition: as in `Evaluation.from_json`.
     """
     path = run / FILE
     if not path.exists():
         return None
     try:
         tree = read_json(path)
-        digest = tree.pop("digest", None) if isinstance(tree, dict) else None
-        if digest not in (None, _digest(tree)):  # files of older versions have none
+        if isinstance(tree, dict) and tree.pop("digest", None) != _digest(tree):
             raise RunError("its content does not match its digest")
-        return Evaluation.from_json(tree, condition)
+        return Evaluation.from_json(tree)
     except (OSError, ValueError) as error:
         raise RunError(
             f"{path} is not a valid evaluation ({reason(error)}): delete it and evaluate the run"
             " again"
         ) from None
+
+
+def pareto_optimal(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
+    """Return the keys of the points that no other point beats in both, by increasing leakage.
+
+    Args:
+        points: key -> (leakage, accuracy).
+
+    >>> pareto_optimal({"a": (0.9, 80.0), "b": (0.2, 95.0), "c": (0.1, 90.0)})
+    ['c', 'b']
+    """
+    kept = [
+        key
+        for key, (leakage, accuracy) in points.items()
+        if not any(
+            other[0] <= leakage and other[1] >= accuracy and other != (leakage, accuracy)
+            for other in points.values()
+        )
+    ]
+    return sorted(kept, key=lambda key: points[key])

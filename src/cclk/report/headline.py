@@ -1,7 +1,7 @@
 """The headline of a report: scores of the encoders' features in sentences.
 
-`cclk.evaluation.change` defines what is called a change. Runs that differ in the seed only are one
-group, whose scores are averaged.
+`cclk.evaluation.estimate` defines what is called a change. Runs that differ in the seed only are
+one group, whose scores are averaged.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import PurePath
 from typing import Literal
 
 from cclk.evaluation import ColumnLeakage, Estimate, FeatureScores
-from cclk.evaluation.change import SMALLEST, Change, Direction
+from cclk.evaluation.estimate import SMALLEST, Change, Direction
 from cclk.report.view import RunView
 
 _LISTED = 5  # settings in a description
 _BASELINE = "infonce"
-Score = Literal["linear", "worst", "majority"]
+Score = Literal["linear", "worst"]
 
 
 def summarize(runs: Sequence[RunView]) -> list[str]:
@@ -72,21 +72,15 @@ def _alone(group: Group) -> str:
             f"predict the {group.runs[0].label} with {accuracy} accuracy (linear probe; 95 %"
             f" interval {accuracy.between}{_listed(others)}{cost})"
         )
-    majorities = _leakages(group, "majority")
     for column, leakage in _leakages(group, "worst").items():
         measured = group.runs[0].scores.leakage[column]
-        worst = f"worst of {len(measured.scores)} probes"
+        worst = f"worst of {len(measured.by_probe)} probes"
         worst += f", read as {measured.reading}" if measured.reading else ""
         others = _baselines(group, partial(_worst, column))
         verdicts = {run.evaluation.verdict(column) for run in group.runs if run.evaluation}
         note = f": {verdicts.pop()}" if len(verdicts) == 1 and "" not in verdicts else ""
         note = _listed(others) + note
-        if leakage.unit == "accuracy":
-            clauses.append(
-                f"predict the {column} with {leakage} accuracy ({worst}; always predicting the most"
-                f" common one: {majorities.get(column, '-')})"
-            )
-        elif leakage.low > 0:
+        if leakage.low > 0:
             share = f"{100 * leakage.value:.0f} %"
             if leakage.value < SMALLEST["r2"]:
                 share = f"less than {100 * SMALLEST['r2']:.0f} %"
@@ -127,7 +121,7 @@ def _compared(before: Group, after: Group) -> str:
     old, new = _accuracy(before), _accuracy(after)
     if old and new:
         change, noun = Change(old, new), f"{after.runs[0].label} accuracy"
-        match change.verdict:
+        match change.direction:
             case "same":
                 clear.append(f"has the same {noun} to within {change.tolerance} ({change})")
             case "unclear":
@@ -139,13 +133,14 @@ def _compared(before: Group, after: Group) -> str:
     probes: tuple[Score, ...] = ("linear", "worst") if len(columns) == 1 else ("worst",)
     changes = {probe: _changes(before, after, probe) for probe in probes}
     for column in columns:
-        by_verdict: dict[Direction, list[str]] = {}
+        by_direction: dict[Direction, list[str]] = {}
         tolerance = ""
         for probe in probes:
             if leak := changes[probe].get(column):
-                by_verdict.setdefault(leak.verdict, []).append(f"{probe} {leak.old.name} {leak}")
+                value = f"{probe} {leak.old.name} {leak}"
+                by_direction.setdefault(leak.direction, []).append(value)
                 tolerance = leak.tolerance
-        for verdict, values in by_verdict.items():
+        for verdict, values in by_direction.items():
             numbers = f"({'; '.join(values)})"
             match verdict:
                 case "same":
@@ -171,13 +166,12 @@ def _changes(before: Group, after: Group, score: Score) -> dict[str, Change]:
         column: Change(old[column], new[column])
         for column in new
         if column in old
-        and old[column].unit == new[column].unit
         and (score == "linear" or _probes(before, column) == _probes(after, column))
     }
 
 
 def _probes(group: Group, column: str) -> set[frozenset[str]]:
-    return {frozenset(run.scores.leakage[column].scores) for run in group.runs}
+    return {frozenset(run.scores.leakage[column].by_probe) for run in group.runs}
 
 
 def _title(group: Group) -> str:

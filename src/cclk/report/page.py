@@ -114,7 +114,7 @@ def _probes(run: RunView) -> list[tuple[str, str]]:
         for column in run.scores.leakage
         for leakage in leakages
         if column in leakage.columns
-        for probe in leakage.columns[column].scores
+        for probe in leakage.columns[column].by_probe
     )
     return list(dict.fromkeys(fitted))
 

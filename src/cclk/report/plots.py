@@ -60,39 +60,35 @@ class _Point(NamedTuple):
     run: int
     leakage: Estimate
     accuracy: Estimate
-    guess: float
-    """The leakage of features without information on the condition."""
 
 
 def tradeoffs(runs: Sequence[RunView]) -> dict[str, Figure]:
     """Title -> accuracy against the leakage of one column, for each column and dataset."""
-    planes: dict[tuple[Hashable, str, str, int], list[_Point]] = {}
+    planes: dict[tuple[Hashable, str, int], list[_Point]] = {}
     for number, run in enumerate(runs):
         accuracy = run.scores.accuracy.linear
         for column, leakage in run.scores.leakage.columns.items():
             if accuracy and (worst := leakage.worst):
-                majority = leakage.majority if worst.unit == "accuracy" else None
                 # The worst of a panel is not compared with the worst of fewer probes.
-                key = data_of(run), column, worst.unit, len(leakage.scores)
-                point = _Point(number, worst, accuracy, majority.value if majority else 0.0)
-                planes.setdefault(key, []).append(point)
+                key = data_of(run), column, len(leakage.by_probe)
+                planes.setdefault(key, []).append(_Point(number, worst, accuracy))
     figures: dict[str, Figure] = {}
-    for (_, column, unit, _), points in planes.items():
+    for (_, column, _), points in planes.items():
         # Columns with the same name in different data are identified by their runs.
         names = enumerated([runs[point.run].name for point in points])
         title = column if column not in figures else f"{column} ({names})"
-        figures[title] = _tradeoff(runs, column, unit, points)
+        figures[title] = _tradeoff(runs, column, points)
     return figures
 
 
-def _tradeoff(runs: Sequence[RunView], column: str, unit: str, points: Sequence[_Point]) -> Figure:
+def _tradeoff(runs: Sequence[RunView], column: str, points: Sequence[_Point]) -> Figure:
     bottom = max(0.0, min(100 * point.accuracy.low for point in points) - 4)
     left = min(-0.04, min(point.leakage.low for point in points) - 0.04)
     optimal = pareto_optimal(
         {point.run: (point.leakage.value, point.accuracy.value) for point in points}
     )
     data = []
-    for number, leakage, accuracy, _ in points:
+    for number, leakage, accuracy in points:
         ring = len(points) > 1 and number in optimal
         label = _plain(runs[number].label)
         hover = f"%{{fullData.name}}<br>leakage %{{x:.2f}}<br>{label} accuracy %{{y:.1f}} %"
@@ -106,15 +102,14 @@ def _tradeoff(runs: Sequence[RunView], column: str, unit: str, points: Sequence[
                 "hovertemplate": hover + ("<br>Pareto-optimal" if ring else "") + "<extra></extra>",
             }
         )
-    ideal = _scatter([points[0].guess], [100], name="ideal", mode="markers+text") | {
+    ideal = _scatter([0], [100], name="ideal", mode="markers+text") | {
         "text": ["  ideal"],
         "textposition": "middle right",
         "marker": {"size": 15, "symbol": "star", "color": _DARK_GRAY},
         "hovertemplate": "perfect accuracy, no leakage<extra></extra>",
         "showlegend": False,
     }
-    kind = "R²" if unit == "r2" else "accuracy"
-    x_title = f"leakage of the {_plain(column)} ({kind} of the worst probe)"
+    x_title = f"leakage of the {_plain(column)} (R² of the worst probe)"
     y_title = f"{_plain(runs[points[0].run].label)} accuracy (%)"
     top = 100 + (100 - bottom) * 0.06
     layout = {

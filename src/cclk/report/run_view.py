@@ -39,7 +39,7 @@ def view_run(run: RunFolder) -> RunView:
         name=run.name,
         settings=run.settings.without_paths(),
         metrics=run.metrics(),
-        evaluation=read_evaluation(run.folder, condition),
+        evaluation=read_evaluation(run.folder),
         version=run.metadata.version or "",
         command=_published(run.metadata.command or ""),
         data_fingerprint=run.metadata.data_fingerprint or "",

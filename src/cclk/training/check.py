@@ -19,6 +19,7 @@ from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
 from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
+from cclk.training.resolve import resolve
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings
 from cclk.training.trainer import Trainer
@@ -49,19 +50,24 @@ class Finding:
     text: str
 
 
-def check(settings: Settings) -> Iterator[Finding]:
-    """Read all data once and yield findings, as they are made."""
+def read(settings: Settings) -> tuple[Settings, Dataset, list[Finding]]:
+    """Load the data, and return all settings of a run on them and the first findings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CclkWarning)
         dataset = load_dataset(settings)
-    yield Finding("fine", dataset.description)
+        settings = resolve(settings, dataset)
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in _splits(dataset).items())
-    yield Finding("fine", f"rows: {sizes}")
-    yield from (
+    findings = [Finding("fine", dataset.description), Finding("fine", f"rows: {sizes}")]
+    findings += [
         Finding("warning", str(warning.message))
         for warning in caught
         if issubclass(warning.category, CclkWarning)
-    )
+    ]
+    return settings, dataset, findings
+
+
+def check(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
+    """Read all data once and yield findings, as they are made."""
     try:
         yield from _findings(settings, dataset)
     except DataError as error:  # such as a damaged image that `_images` did not sample
@@ -80,9 +86,6 @@ def _findings(settings: Settings, dataset: Dataset) -> Iterator[Finding]:
         yield from _inputs(dataset.train)
     yield from _labels(dataset)
     yield from _columns(dataset)
-    settings, notice = methods.fitting_batch(settings, dataset)
-    if notice:
-        yield Finding("warning", notice)
     if settings.train.batch_size > len(dataset.train):
         yield Finding(
             "problem",

@@ -24,8 +24,7 @@ from cclk._reading import reason
 from cclk._terminal import Console
 from cclk.data.dataset import Dataset
 from cclk.data.fingerprint import fingerprint
-from cclk.errors import Interrupted, RunError, warn
-from cclk.training import methods
+from cclk.errors import Interrupted, RunError
 from cclk.training._process import computing_with, deferred_signals
 from cclk.training.callbacks import Callback
 from cclk.training.check import require_readable
@@ -71,15 +70,12 @@ def train(
         if first:
             with Console(stderr=True, quiet=quiet).status("reading all data"):
                 require_readable(dataset)
-        settings, notice = methods.fitting_batch(settings, dataset)
-        if notice and first:
-            warn(notice)
         data = fingerprint(dataset)
         trainer = Trainer(settings, dataset, fabric)
         threads = settings.train.threads or torch.get_num_threads()
         if first:
             metadata = RunMetadata(cclk.__version__, command, data, threads)
-            write_settings(folder, settings, metadata)
+            write_settings(folder, trainer.settings, metadata)
         fabric.barrier()
         with computing_with(threads):
             _Loop(trainer, folder, data, quiet, callback, begin).run()

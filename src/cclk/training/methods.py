@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from cclk.operator.weights import Conditioning
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
 
-__all__ = ["Method", "MethodSpec", "build", "find", "fitting_batch"]
+__all__ = ["Method", "MethodSpec", "build", "find"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class MethodSpec:
         batches: How batches are drawn with `sampler = "auto"`: "uniform"; "fair", each from one
             cluster; "weaksup", groups of rows of the same cluster; or "neighbors", groups of rows
             with similar conditions, unless the condition is categorical.
+        removes: Whether the features should not reveal the condition.
 
     Example:
         >>> spec = MethodSpec(cclk.FairCCLK)
@@ -55,6 +55,7 @@ class MethodSpec:
     loss: Callable[..., nn.Module]
     conditions_on: Literal["condition", "clusters", "embedding", "nothing"] = "condition"
     batches: Literal["uniform", "fair", "weaksup", "neighbors"] = "uniform"
+    removes: bool = False
 
     @property
     def needs_condition(self) -> bool:
@@ -78,14 +79,10 @@ class MethodSpec:
 INFONCE = MethodSpec(cclk.InfoNCE, "nothing")
 WEAKSUP_INFONCE = MethodSpec(cclk.WeaklySupInfoNCE, "clusters", "weaksup")
 WEAKSUP_CCLK = MethodSpec(cclk.WeaklySupCCLK, batches="neighbors")
-FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair")
-FAIR_CCLK = MethodSpec(cclk.FairCCLK)
+FAIR_INFONCE = MethodSpec(cclk.FairInfoNCE, "clusters", "fair", removes=True)
+FAIR_CCLK = MethodSpec(cclk.FairCCLK, removes=True)
 HARDNEG_INFONCE = MethodSpec(cclk.HardNegInfoNCE, "nothing")
 HARDNEG_CCLK = MethodSpec(cclk.HardNegCCLK, "embedding")
-
-
-_NEIGHBORS = 4
-"""Rows per group of neighbors that are positives: the nearest are of the same class most often."""
 
 
 def find(name: str) -> MethodSpec:
@@ -127,7 +124,7 @@ def build(
     """Build a method on a dataset.
 
     Args:
-        settings: The settings of the run.
+        settings: The settings of the run, resolved.
         dataset: The data to train on.
         fitted: The state of the kernel; by default it is fitted on the training split.
     """
@@ -138,7 +135,7 @@ def build(
             " without one, such as infonce"
         )
     table = standardized(settings, dataset)
-    points = distances(table)
+    points = as_points(table)
     clusters = None
     if spec.needs_clusters:
         clusters = _clusters(settings, dataset, points, spec)
@@ -176,30 +173,6 @@ def conditioning(method: Method, settings: Settings) -> Conditioning:
     return Conditioning(method.kernel, settings.loss.ridge, settings.loss.solver)
 
 
-def fitting_batch(settings: Settings, dataset: Dataset) -> tuple[Settings, str]:
-    """Return settings whose batch is not larger than the training split, and a notice if changed.
-
-    The default size is lowered to the largest power of two that fits beside the queue. A size that
-    was set stays: `build` rejects it.
-
-    Args:
-        settings: The settings of the run.
-        dataset: The data to train on.
-    """
-    size, rows = settings.train.batch_size, len(dataset.train) - settings.train.queue
-    if "batch_size" in settings.train.model_fields_set or size <= rows or rows < 2:
-        return settings, ""
-    lower = 1 << (rows.bit_length() - 1)
-    train = settings.train.model_copy(update={"batch_size": lower})
-    queued = settings.train.queue
-    queue = f" and a queue of {queued}" if queued else ""
-    notice = (
-        f"batch_size is {lower} instead of {size}: {dataset.name} has {len(dataset.train)} training"
-        f" rows{queue}"
-    )
-    return settings.model_copy(update={"train": train}), notice
-
-
 def standardized(settings: Settings, dataset: Dataset, raw: Sequence[str] = ()) -> Condition:
     """Return the training condition in the units of the kernel.
 
@@ -217,7 +190,7 @@ def _standardizes(kernel: Kernel) -> bool:
     return all(leaf.standardize for leaf in kernel.leaves())
 
 
-def distances(condition: Condition) -> Tensor:
+def as_points(condition: Condition) -> Tensor:
     """Return the condition as points with meaningful distances, (n, k).
 
     Several columns have their categories one-hot encoded, so that all categories are equally far
@@ -292,9 +265,8 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
         "weights": options.weights,
         "tau_plus": options.tau_plus,
     }
-    for name in ("weights", "tau_plus"):  # each loss has its own default
-        if arguments[name] == "auto":
-            del arguments[name]
+    if options.weights == "auto":  # the choice of the loss, by its kernel
+        del arguments["weights"]
     loss = call(spec.loss, arguments, {}, what=f"the loss of {settings.method}")
     if not isinstance(loss, nn.Module):
         raise SettingsError(
@@ -344,21 +316,13 @@ def _sampler(
             f"train.queue is {train.queue}, but {dataset.name} has {rows} training rows: beside a"
             f" batch of {size}, choose at most {rows - size}"
         )
-    sampler = train.sampler
-    if sampler == "auto":
-        sampler = "clusters" if spec.needs_clusters else "uniform"
-        if spec.batches == "neighbors" and dataset.condition_kind != "categorical":
-            sampler = "local"
-    # Each sampler has its own default.
-    group: dict[str, int] = {} if train.group == "auto" else {"group": train.group}
+    sampler, group = train.sampler, {} if train.group is None else {"group": train.group}
     if group and (sampler == "uniform" or (sampler == "clusters" and spec.batches == "fair")):
         drawn = "from one cluster each" if sampler == "clusters" else "uniformly"
         raise SettingsError(
             f"train.group is {train.group}, but {settings.method} draws its batches {drawn}: omit"
             " group, or choose the sampler local"
         )
-    if train.group == "auto" and sampler == "local" and spec.batches == "neighbors":
-        group = {"group": math.gcd(size, _NEIGHBORS)}
     if sampler == "local":
         if not dataset.columns:
             raise SettingsError(

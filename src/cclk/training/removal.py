@@ -11,6 +11,7 @@ from cclk import _distributed as distributed
 from cclk.data.dataset import Dataset
 from cclk.errors import SettingsError
 from cclk.registry import PENALTIES
+from cclk.training.methods import find
 from cclk.training.network import ContrastiveNetwork
 from cclk.training.settings import Settings
 
@@ -19,7 +20,7 @@ def describe_removal(settings: Settings, dataset: Dataset) -> str:
     """Return what a run removes and how, as text; "" if it does not remove anything."""
     removal, width = settings.removal, settings.model.feature_width
     names = ", ".join(column.name for column in dataset.columns)
-    fair = settings.method.startswith("fair")
+    fair = find(settings.method).removes
     if not names or not (fair or removal.leakage_penalty or removal.feature_noise):
         return ""
     penalty = removal.penalty if removal.penalty != "reader" else "penalty"
@@ -80,7 +81,7 @@ class Removal:
     def __init__(
         self, settings: Settings, dataset: Dataset, total: int, penalty: nn.Module
     ) -> None:
-        removal, label = settings.removal, settings.data.dataset_options.get("label", "label")
+        removal, label = settings.removal, settings.source_options.get("label", "label")
         if removal.leakage_penalty and not dataset.columns:
             raise SettingsError(
                 f"removal.leakage_penalty is {removal.leakage_penalty:g}, but {dataset.name} has no"

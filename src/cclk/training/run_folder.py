@@ -33,7 +33,7 @@ from cclk.training import methods
 from cclk.training.checkpoints import changed_settings
 from cclk.training.metrics import read_metrics
 from cclk.training.network import ContrastiveNetwork, EncoderFile, embed
-from cclk.training.settings import Settings, import_paths, parse, with_new_names
+from cclk.training.settings import Settings, import_paths, parse
 from cclk.training.trainer import Trainer
 
 SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
@@ -41,15 +41,13 @@ SETTINGS, ENCODER = "settings.json", "encoder.safetensors"
 
 def load_dataset(settings: Settings) -> Dataset:
     """The dataset that these settings name."""
-    options = dict(settings.data.dataset_options)
+    options = settings.source_options
     if settings.data.holdout is not None:
         options["holdout"] = settings.data.holdout
     # The data do not depend on the run's seed: runs with several seeds have the same splits.
-    dataset = datasets.load(
-        settings.data.dataset, data_dir=settings.data.data_dir, seed=0, **options
-    )
+    dataset = datasets.load(settings.source, data_dir=settings.data.data_dir, seed=0, **options)
     if not dataset.columns and methods.find(settings.method).needs_condition:
-        path = Path(settings.data.dataset).expanduser()
+        path = Path(settings.source).expanduser()
         columns = "an array `condition`"
         if path.suffix in (".csv", ".parquet"):
             columns = f"a condition among {', '.join(TableFile(path).names[:20])}"
@@ -155,7 +153,7 @@ class RunFolder:
             dataset = load_dataset(self.settings)
         if self.metadata.data_fingerprint not in (None, fingerprint(dataset)):
             raise RunError(
-                f"{self.settings.data.dataset} has changed since {self.folder} was started:"
+                f"{self.settings.source} has changed since {self.folder} was started:"
                 " training rows would be evaluated as test rows; restore the data or train"
                 " again (embedding works with any data)"
             )
@@ -171,7 +169,7 @@ class RunFolder:
         except (OSError, CclkError) as error:
             raise RunError(f"{path} is damaged: {reason(error)}") from error
         current = self.settings.without_paths().model_dump(mode="json")
-        if changed := changed_settings(with_new_names(file.settings), current):
+        if changed := changed_settings(file.settings, current):
             raise RunError(
                 f"{path} was trained with other settings than those in {SETTINGS}:"
                 f" {'; '.join(changed)}. Restore the file that was changed"

@@ -94,7 +94,7 @@ def _read_samples(
     if source.endswith((".csv", ".parquet")):
         options: dict[str, Any] = {
             name: value
-            for name, value in run.settings.data.dataset_options.items()
+            for name, value in run.settings.source_options.items()
             if name in _INPUT_OPTIONS
         }
         if not options.get("image") and not options.get("features"):

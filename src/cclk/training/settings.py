@@ -4,6 +4,7 @@ TOML file, then overrides).
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
@@ -32,22 +33,14 @@ from cclk.registry import (
     METHODS,
     OPTIMIZERS,
     PENALTIES,
-    VECTOR_DATASETS,
     Registry,
     require_trust,
 )
 from cclk.suggestions import suggestion
 
-RENAMED = {
-    "colours": "colors",
-    "grey": "gray",
-    "partners": "neighbors",
-    "picture_size": "image_size",
-    "standardise": "standardize",
-}
-"""Old names of settings, still accepted in run folders, files and options."""
-
-
+Missing = Literal["error", "drop", "impute"]
+AUTO: Literal["auto"] = "auto"
+"""Stands for a default that depends on the data; see `cclk.training.resolve`."""
 LARGEST = 1e18
 """The largest number of a setting: with larger ones training overflows."""
 
@@ -57,20 +50,76 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_text(cls, value: Any, info: ValidationInfo) -> Any:
+        """The command line passes text: options as TOML, such as `{ width = 16 }`."""
+        kind = get_origin(cls.model_fields[str(info.field_name)].annotation)
+        if isinstance(value, str) and kind is dict:
+            return parse_toml(f"value = {value}")["value"]
+        return [value] if isinstance(value, str) and kind is list else value
+
     @field_validator("*")
     @classmethod
     def _is_registered(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, int | float) and abs(value) > LARGEST:
             raise ValueError(f"input should be at most {LARGEST:g}, not {value:g}")
-        registry = _registry(cls.model_fields[str(info.field_name)])
-        return value if registry is None else registry.check(value)
+        field = cls.model_fields[str(info.field_name)]
+        registry = _registry(field)
+        return (
+            value if registry is None or value in (None, field.default) else registry.check(value)
+        )
+
+
+class TableSettings(Section):
+    """A table of one's own, and what its columns are for."""
+
+    data: Path | None = Field(None, description="a .csv or .parquet file")
+    image: str | None = Field(None, description="column of image paths, relative to the file")
+    features: list[str] = Field(
+        [], description="or columns of numbers, by name or by a pattern 'sensor_*'"
+    )
+    condition: list[str] = Field(
+        [],
+        description=(
+            "columns to use, ignore or find hard, or a pattern 'has_*'; a kind or a kernel may"
+            " follow: 'site:categorical', 'hour:circular', 'age:laplacian'"
+        ),
+    )
+    label: str | None = Field(None, description="column that probes predict from the features")
+    split: str | None = Field(
+        None, description="train, validation or test; default: drawn, 70 : 15 : 15"
+    )
+    split_by: str | None = Field(
+        None, description="names persons or the like; rows of one are all in one split"
+    )
+    row_id: str | None = Field(None, description="column that names each row; default: its number")
+    missing: Missing = Field("error", description="rows that lack a value")
+    image_size: int = Field(32, ge=1, description="pixels; images are cropped to a square")
+    gray: bool = Field(False, description="read images in gray")
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> TableSettings:
+        if self.data is None and (columns := self.columns()):
+            raise ValueError(
+                f"{next(iter(columns))} is a column of a table: pass the table too, as data"
+            )
+        for name in ("image_size", "gray"):
+            if not self.image and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} is for images: pass their column too, as image")
+        return self
+
+    def columns(self) -> dict[str, object]:
+        """The columns that have a use."""
+        names = ("image", "features", "condition", "label", "split", "split_by", "row_id")
+        return {name: value for name in names if (value := getattr(self, name))}
 
 
 class DataSettings(Section):
-    """The data to train on."""
+    """The data to train on, if they are not a table of one's own."""
 
-    dataset: Annotated[str, DATASETS] = Field(
-        "colordigits", description="dataset, or a .csv, .parquet or .npz file"
+    dataset: Annotated[str | None, DATASETS] = Field(
+        "colordigits", description="dataset, or a .npz file"
     )
     data_dir: Path | None = Field(
         None, description="folder of dataset files; default: CCLK_DATA, else ~/.cache/cclk"
@@ -97,7 +146,11 @@ class AugmentSettings(Section):
     """How two views of a sample are drawn."""
 
     augmentation: Annotated[str, AUGMENTATIONS] = Field(
-        "digits", description="random changes of a view"
+        AUTO,
+        description=(
+            "random changes of a view; auto: vectors for numbers, simclr for color images of a"
+            " table, else digits"
+        ),
     )
     augmentation_options: dict[str, object] = Field(
         {}, description="options of the augmentation, such as { crop = [0.2, 1.0] }"
@@ -107,7 +160,10 @@ class AugmentSettings(Section):
 class ModelSettings(Section):
     """The network to train."""
 
-    encoder: Annotated[str, ENCODERS] = Field("lenet5", description="network of the features")
+    encoder: Annotated[str, ENCODERS] = Field(
+        AUTO,
+        description=("network; auto: mlp for numbers, resnet18 or lenet5 for images"),
+    )
     encoder_options: dict[str, object] = Field(
         {}, description="options of the encoder, such as { stem = 'cifar', width = 16 }"
     )
@@ -124,7 +180,14 @@ class ModelSettings(Section):
 class LossSettings(Section):
     """The loss and its kernel."""
 
-    temperature: float = Field(0.1, gt=0, description="cosine similarities are divided by it")
+    temperature: float | None = Field(
+        None,
+        gt=0,
+        description=(
+            "cosine similarities are divided by it; default: 0.2 to remove a condition of a table,"
+            " else 0.1"
+        ),
+    )
     kernel: Annotated[str, KERNELS] = Field(
         "auto", description="similarity of conditions; auto: by the kind of each column"
     )
@@ -160,11 +223,13 @@ class LossSettings(Section):
     views: Literal["cross", "all"] = Field("all", description="all: also compare within a view")
     symmetric: bool = Field(True, description="both views are anchors")
     beta: float = Field(1.0, ge=0, description="hardness of hardneg-infonce")
-    tau_plus: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = Field(
-        "auto",
+    tau_plus: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
         description=(
-            "assumed share of false negatives of hard negatives; auto: 0.1 of hardneg-infonce, 0 of"
-            " hardneg-cclk"
+            "assumed share of false negatives of hard negatives; default: 0.1 of hardneg-infonce,"
+            " 0 of hardneg-cclk"
         ),
     )
     uniform_share: float = Field(
@@ -182,9 +247,11 @@ class LossSettings(Section):
 class RemovalSettings(Section):
     """What the features must not reveal, and what they must keep."""
 
-    remove: Literal["none", "light", "medium", "strong"] = Field(
-        "none",
-        description="how much of the condition to remove (penalty, width, noise)",
+    remove: Literal["auto", "none", "light", "medium", "strong"] = Field(
+        AUTO,
+        description=(
+            "how much condition to remove; auto: medium for fair methods on a table, else none"
+        ),
     )
     leakage_penalty: float = Field(
         0.0,
@@ -256,7 +323,9 @@ class TrainSettings(Section):
     steps: int | None = Field(
         None,
         ge=1,
-        description="batches to train on",
+        description=(
+            "batches to train on; default: 400 to remove a condition of numbers, else 1,175"
+        ),
     )
     sampler: Literal["auto", "uniform", "local", "clusters"] = Field(
         "auto",
@@ -265,10 +334,11 @@ class TrainSettings(Section):
             " local for weaksup-cclk unless its condition is categorical, else uniform"
         ),
     )
-    group: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
-        "auto",
+    group: int | None = Field(
+        None,
+        ge=1,
         description=(
-            "rows per group of the samplers local and clusters; auto: 16 neighbors of local (4"
+            "rows per group of the samplers local and clusters; default: 16 neighbors of local (4"
             " for weaksup-cclk), 2 rows of a cluster"
         ),
     )
@@ -325,6 +395,7 @@ class Settings(Section):
 
     method: Annotated[str, METHODS] = Field("fair-cclk", description="how to use the condition")
     seed: int = Field(0, ge=0, lt=2**32, description="seed of weights, batches and views")
+    table: TableSettings = TableSettings()
     data: DataSettings = DataSettings()
     augment: AugmentSettings = AugmentSettings()
     model: ModelSettings = ModelSettings()
@@ -333,24 +404,65 @@ class Settings(Section):
     optim: OptimSettings = OptimSettings()
     train: TrainSettings = TrainSettings()
 
+    @model_validator(mode="after")
+    def _one_source(self) -> Settings:
+        for name in ("dataset", "dataset_options"):
+            if self.table.data is not None and getattr(self.data, name):
+                raise ValueError(f"data and {name} both name the training data: pass one")
+        return self
+
+    @property
+    def source(self) -> str:
+        """The table, or the name or file of a dataset."""
+        return str(self.data.dataset if self.table.data is None else self.table.data)
+
+    @property
+    def source_options(self) -> dict[str, Any]:
+        """The options that the data are loaded with."""
+        if self.table.data is None:
+            return dict(self.data.dataset_options)
+        options = self.table.columns() | {"missing": self.table.missing}
+        if self.removal.keep:
+            options.setdefault("label", self.removal.keep)
+        if self.table.image:
+            options |= {"size": self.table.image_size, "gray": self.table.gray}
+        return options
+
+    def with_defaults(self, **defaults: object) -> Settings:
+        """Return settings with these values by name, where they have not been set."""
+        changes: dict[str, dict[str, object]] = {}
+        for name, section, _ in setting_fields():
+            values = getattr(self, section) if section else self
+            unset = name not in values.model_fields_set or getattr(values, name) in (None, AUTO)
+            if name in defaults and unset:
+                changes.setdefault(section, {})[name] = defaults[name]
+        return self.model_copy(
+            update={
+                section: getattr(self, section).model_copy(update=values)
+                for section, values in changes.items()
+            }
+        )
+
     def without_paths(self) -> Settings:
         """Return settings for a file that may be published: of absolute paths, the last part."""
 
-        def short(value: object) -> object:
+        def short(value: Any) -> Any:
+            if isinstance(value, Path) and value.is_absolute():
+                return Path(value.name)
             if isinstance(value, str) and (value.startswith("~/") or Path(value).is_absolute()):
                 return Path(value).name
             return value
 
-        data = self.data.model_copy(
+        options = {name: short(value) for name, value in self.data.dataset_options.items()}
+        dataset = short(self.data.dataset)
+        data = {"data_dir": None, "dataset": dataset, "dataset_options": options}
+        table = {"data": short(self.table.data)}
+        return self.model_copy(
             update={
-                "data_dir": None,
-                "dataset": short(self.data.dataset),
-                "dataset_options": {
-                    name: short(value) for name, value in self.data.dataset_options.items()
-                },
+                "data": self.data.model_copy(update=data),
+                "table": self.table.model_copy(update=table),
             }
         )
-        return self.model_copy(update={"data": data})
 
 
 def setting_fields() -> Iterator[tuple[str, str, FieldInfo]]:
@@ -407,8 +519,8 @@ def load(
     Args:
         source: A TOML file.
         preset: The name of a preset, instead of a file.
-        overrides: Values by the name of the setting ("lr", "optim.lr" or "optim:lr"); text is read
-            as TOML (`0.1`, `true`, `{ width = 16 }`).
+        overrides: Values by the name of the setting ("lr", "optim.lr" or "optim:lr"), or their
+            text (`0.1`, `true`, `{ width = 16 }`).
         trust_code: The import paths that the file may name, or True for all; overrides may name
             any.
     """
@@ -436,9 +548,12 @@ def load(
         require_trust(import_paths(tree), where, trust_code)
     for name, value in (overrides or {}).items():
         if value is not None:
-            _override(tree, name, _from_toml(value))
-    _suit_vectors(tree)
-    _expand_remove(tree)
+            _override(tree, name, value)
+    table, data = tree.get("table"), tree.setdefault("data", {})
+    if isinstance(table, dict) and isinstance(data, dict) and "data" in table:
+        if isinstance(table["data"], str | os.PathLike):
+            table["data"] = Path(table["data"]).resolve()
+        data.setdefault("dataset", None)
     return parse(tree, where)
 
 
@@ -456,8 +571,9 @@ def import_paths(tree: Mapping[str, object]) -> dict[str, str]:
         if registry is not None and isinstance(value, str) and registry.is_import_path(value):
             paths[_full_name(name, section)] = value
         if name == "dataset_options" and isinstance(value, Mapping):
-            columns = value.get("condition")
-            for column in columns if isinstance(columns, list) else [columns]:
+            name, value = "condition", value.get("condition")
+        if name == "condition":
+            for column in value if isinstance(value, list) else [value]:
                 kernel = str(column).partition(":")[2]
                 if KERNELS.is_import_path(kernel):
                     paths[f"condition {column}"] = kernel
@@ -473,7 +589,7 @@ def parse(tree: Mapping[str, object], where: str = "settings") -> Settings:
     """
     try:
         check_tree(tree, finite=False)
-        settings = Settings.model_validate(with_new_names(tree))
+        settings = Settings.model_validate(tree)
         check_tree(settings.model_dump())  # options of datasets and networks can be of any type
         return settings
     except CclkError as error:
@@ -511,13 +627,6 @@ def _full_name(name: str, section: str) -> str:
     return f"{section}.{name}" if section else name
 
 
-def with_new_names(node: Any) -> Any:
-    """Replace old names in a tree of settings."""
-    if isinstance(node, Mapping):
-        return {RENAMED.get(name, name): with_new_names(value) for name, value in node.items()}
-    return "values" if node == "outcomes" else node
-
-
 def _name(fault: Mapping[str, Any]) -> str:
     """The setting of a fault: section and name, without the alternatives of its type."""
     return ".".join(str(part)[:100] for part in fault["loc"][:2])
@@ -526,7 +635,6 @@ def _name(fault: Mapping[str, Any]) -> str:
 def _override(tree: dict[str, Any], name: str, value: object) -> None:
     name = name.replace("-", "_").replace(":", ".")
     section, _, key = name.rpartition(".")
-    key = RENAMED.get(key, key)
     sections = [own for inner, own, _ in setting_fields() if inner == key and section in ("", own)]
     if not sections:
         known = [inner.replace("_", "-") for inner, _, _ in setting_fields()]
@@ -543,73 +651,6 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
     if key in ("epochs", "steps"):  # the last one applies
         target.pop("steps" if key == "epochs" else "epochs", None)
     target[key] = value
-
-
-REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
-    "light": (
-        {"leakage_penalty": 5, "feature_width": 32},
-        {"leakage_penalty": 5, "feature_width": 8, "mask": 0.6},
-    ),
-    "medium": (
-        {"leakage_penalty": 5, "feature_width": 16},
-        {"leakage_penalty": 5, "feature_width": 4, "mask": 0.6, "feature_noise": 0.2},
-    ),
-    "strong": (
-        {"leakage_penalty": 10, "feature_width": 8},
-        {
-            "leakage_penalty": 10,
-            "feature_width": 4,
-            "mask": 0.6,
-            "penalty_rows": 512,
-            "feature_noise": 0.35,
-        },
-    ),
-}
-"""Level of `remove` -> settings for images, and for tables: selected on validation over six
-datasets, see docs/how-to/remove-a-condition.md.
-"""
-
-
-def _expand_remove(tree: dict[str, Any]) -> None:
-    """Set what the level of removal stands for, unless it is set."""
-    removal, model = tree.get("removal", {}), tree.setdefault("model", {})
-    augment = tree.setdefault("augment", {})
-    if not all(isinstance(section, dict) for section in (removal, model, augment)):
-        return
-    level = removal.get("remove")
-    if level not in REMOVAL:
-        return
-    tables = model.get("encoder") == "mlp"
-    for name, value in REMOVAL[level][tables].items():
-        if name == "mask":
-            options = augment.get("augmentation_options", {})
-            if augment.get("augmentation") == "vectors" and isinstance(options, dict):
-                augment["augmentation_options"] = {name: value, **options}
-        elif name != "feature_width":
-            removal.setdefault(name, value)
-        elif not (tables and model.get("encoder_options")):  # which set the width of the network
-            model.setdefault(name, value)
-
-
-def _suit_vectors(tree: dict[str, Any]) -> None:
-    """Select encoder and augmentation for a dataset of vectors, unless they are set."""
-    data = tree.get("data")
-    if isinstance(data, dict) and data.get("dataset") in VECTOR_DATASETS:
-        for section, name, value in (
-            ("model", "encoder", "mlp"),
-            ("augment", "augmentation", "vectors"),
-        ):
-            if isinstance(values := tree.setdefault(section, {}), dict):
-                values.setdefault(name, value)
-
-
-def _from_toml(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_toml(f"value = {value}")["value"]
-    except CclkError:
-        return value
 
 
 def _presets() -> Any:

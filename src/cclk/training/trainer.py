@@ -27,28 +27,25 @@ from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.removal import PenalizedNetwork, Removal
+from cclk.training.resolve import resolve
 from cclk.training.settings import Settings
-
-_DEFAULT_STEPS = 1175
-"""The paper's number on ColorMNIST."""
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
     """The number of steps of a run, from `train.steps` or `train.epochs`."""
-    if settings.train.epochs is not None:
-        return max(1, round(settings.train.epochs * steps_per_epoch))
-    return settings.train.steps or _DEFAULT_STEPS
+    return settings.train.steps or max(1, round((settings.train.epochs or 1) * steps_per_epoch))
 
 
 class Trainer:
     """Trains a network step by step and writes nothing.
 
     Args:
-        settings: All settings of the run.
+        settings: The settings of the run; `resolve` fills in those that depend on the data.
         dataset: The dataset; its training split is used.
         fabric: A launched `lightning_fabric.Fabric`; by default one is launched.
 
     Attributes:
+        settings: All settings of the run.
         network: The network under training.
         method: Its loss, batch sampler, condition and kernel.
         total: The number of steps of the run.
@@ -57,6 +54,7 @@ class Trainer:
     def __init__(self, settings: Settings, dataset: Dataset, fabric: Any = None) -> None:
         if dataset.train.is_constant():
             raise DataError(CONSTANT)
+        settings = resolve(settings, dataset)
         self.settings, self.dataset = settings, dataset
         self.fabric = launch(settings) if fabric is None else fabric
         self.method = methods.build(settings, dataset)

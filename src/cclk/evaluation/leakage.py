@@ -20,8 +20,7 @@ from cclk.condition import infer_condition, placed
 from cclk.data.splits import draw_groups
 from cclk.errors import DataError
 from cclk.evaluation import intervals
-from cclk.evaluation.estimate import Estimate, Unit
-from cclk.evaluation.feature_splits import Integers, Samples, check
+from cclk.evaluation.estimate import Estimate
 from cclk.evaluation.intervals import (
     Statistic,
     explained_direction,
@@ -29,11 +28,12 @@ from cclk.evaluation.intervals import (
     share_correct,
 )
 from cclk.evaluation.panel import Splits, predict_by_panel
+from cclk.evaluation.samples import CARVED, Integers, Samples, carved_rows, check
 
 SplitName = Literal["train", "validation", "test"]
 _SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 _UNSEEN = 0.1
-_SHARES = (0.6, 0.15)  # of the training and the validation split, if no split is passed
+_SHARES = (0.6, CARVED)  # of the training and the validation split, if no split is passed
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,32 +59,20 @@ class ColumnLeakage(Shown):
     reading: str = ""
     """What the probes predict, if a circular column was read in two ways: the worse one counts."""
 
-    def __post_init__(self) -> None:
-        # Files do not contain the units.
-        units: tuple[tuple[str, Unit], ...] = (("by_probe", "r2"), ("accuracy", "accuracy"))
-        for name, unit in units:
-            each = {probe: replace(one, unit=unit) for probe, one in getattr(self, name).items()}
-            object.__setattr__(self, name, each)
-
-    @property
-    def scores(self) -> Mapping[str, Estimate]:
-        """Probe -> R²; for categories in evaluations of earlier versions, probe -> accuracy."""
-        return self.by_probe or self.accuracy
-
     @property
     def linear(self) -> Estimate | None:
         """The score of the linear probe."""
-        return self.scores.get("linear")
+        return self.by_probe.get("linear")
 
     @property
     def worst_probe(self) -> str:
         """The probe with the largest score; "" if there is none."""
-        return max(self.scores, key=lambda probe: self.scores[probe].value, default="")
+        return max(self.by_probe, key=lambda probe: self.by_probe[probe].value, default="")
 
     @property
     def worst(self) -> Estimate | None:
         """The largest score with the interval of its probe."""
-        return self.scores.get(self.worst_probe)
+        return self.by_probe.get(self.worst_probe)
 
     @property
     def doubt(self) -> str:
@@ -97,7 +85,7 @@ class ColumnLeakage(Shown):
         return unseen if self.unseen > _UNSEEN else ""
 
     def __float__(self) -> float:
-        return _value(self.worst)
+        return math.nan if self.worst is None else self.worst.value
 
     def __str__(self) -> str:
         if self.worst is None:
@@ -105,16 +93,8 @@ class ColumnLeakage(Shown):
         reading = f" of {self.reading}" if self.reading else ""
         return (
             f"{self.worst.titled}{reading} ({self.worst.between}), {self.worst_probe}, the worst of"
-            f" {len(self.scores)} probes"
+            f" {len(self.by_probe)} probes"
         )
-
-    def to_json(self) -> dict[str, JsonValue]:
-        tree: dict[str, JsonValue] = {"by_probe": _to_json(self.by_probe)}
-        if self.majority:
-            tree |= {"accuracy": _to_json(self.accuracy), "majority": self.majority.to_json()}
-        if self.unseen:
-            tree["unseen"] = self.unseen
-        return tree | ({"reading": self.reading} if self.reading else {})
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,20 +142,15 @@ class Leakage(Shown):
         return max(self.by_probe.values(), key=lambda estimate: estimate.value, default=None)
 
     def __float__(self) -> float:
-        return _value(self.worst)
+        return math.nan if self.worst is None else self.worst.value
 
     def __str__(self) -> str:
         return card({"": self})
 
     def to_json(self) -> dict[str, JsonValue]:
-        columns: dict[str, JsonValue] = {
-            name: column.to_json() for name, column in self.columns.items()
-        }
-        return {
-            "columns": columns,
-            "sizes": dict(self.sizes.items()),
-            "seed": self.seed,
-        }
+        """Return the content of a file; what is empty is left out."""
+        tree: dict[str, JsonValue] = _FORMAT.dump_python(self, mode="json", exclude_defaults=True)
+        return tree
 
     @classmethod
     def from_json(cls, tree: object) -> Leakage:
@@ -308,7 +283,7 @@ def card(leakages: Mapping[str, Leakage]) -> str:
     for name in dict.fromkeys(name for each in leakages.values() for name in each):
         columns = [each.columns.get(name, ColumnLeakage()) for each in leakages.values()]
         rows = [[f"leakage of {name}, R²", *leakages]]
-        for probe in dict.fromkeys(probe for column in columns for probe in column.scores):
+        for probe in dict.fromkeys(probe for column in columns for probe in column.by_probe):
             rows.append([probe, *(_cell(column, probe) for column in columns)])
         if any(column.majority for column in columns):
             cells = (
@@ -340,9 +315,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(column: ColumnLeakage, probe: str) -> str:
-    if probe not in column.scores:
+    if probe not in column.by_probe:
         return "  -"
-    estimate = column.scores[probe]
+    estimate = column.by_probe[probe]
     mark = "*" if probe == column.worst_probe else " "
     return f"{mark} {estimate} [{estimate.interval(', ')}]"
 
@@ -414,9 +389,8 @@ def _measure_values(
     scale = np.where(scale > 0, scale, 1.0)
     centered = Splits(*((each - mean) / scale for each in target))
     predictions = predict_by_panel(x, centered, seed, quick)
-    weight = np.ones_like(mean)
     statistics: dict[tuple[str, str], Statistic] = {
-        ("by_probe", probe): explained_variance(each, centered.test, weight)
+        ("by_probe", probe): explained_variance(each, centered.test)
         for probe, each in predictions.items()
     }
     if categorical:
@@ -468,13 +442,13 @@ def _rows(split: object, count: int, seed: int, groups: object = None) -> Sequen
         train, validation, test = (np.flatnonzero(names == name) for name in _SPLITS)
         if group is not None:
             _require_undivided(group, names)
-        if not len(validation) and group is not None:
-            kept, held = draw_groups(group[train], round(_SHARES[1] * len(train)), seed)
+        if not len(validation):
+            kept, held = (
+                carved_rows(len(train), seed)
+                if group is None
+                else draw_groups(group[train], round(CARVED * len(train)), seed)
+            )
             train, validation = train[kept], train[held]
-        elif not len(validation):
-            order = np.random.default_rng((seed, 1)).permutation(len(train))
-            cut = round(_SHARES[1] * len(train))
-            train, validation = train[np.sort(order[cut:])], train[np.sort(order[:cut])]
         rows = [train, validation, test]
     for name, part in zip(_SPLITS, rows, strict=True):
         if len(part) < 2:
@@ -493,11 +467,3 @@ def _require_undivided(groups: Any, names: Any) -> None:
                 f"groups: {str(group)!r} is in the splits {part[group]!r} and {name!r}: samples of"
                 " a group must be in one split"
             )
-
-
-def _value(worst: Estimate | None) -> float:
-    return math.nan if worst is None else worst.value
-
-
-def _to_json(estimates: Mapping[str, Estimate]) -> dict[str, JsonValue]:
-    return {name: estimate.to_json() for name, estimate in estimates.items()}

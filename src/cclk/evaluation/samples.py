@@ -14,7 +14,7 @@ from cclk.errors import DataError
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.integer[Any]]
 
-_CARVED = 0.15  # share of the training split that serves as validation if there is none
+CARVED = 0.15  # share of the training split that serves as validation if there is none
 
 
 @dataclass(frozen=True, init=False)
@@ -74,13 +74,37 @@ def check(samples: Samples, split: str) -> None:
             )
 
 
+def prepare(
+    train: Samples, validation: Samples, test: Samples, seed: int
+) -> tuple[Samples, Samples, Samples]:
+    """Check the samples; without validation samples, take a random part of the training samples.
+
+    Args:
+        train: samples to fit probes on.
+        validation: samples to tune them on; may be empty.
+        test: samples to score them on.
+        seed: seed of the random part.
+    """
+    for name, split in (("training", train), ("validation", validation), ("test", test)):
+        check(split, name)
+    if len(test) == 0:
+        raise DataError("the test split is empty: there is nothing to evaluate on")
+    return (train, validation, test) if len(validation) else (*carve(train, seed), test)
+
+
 def carve(train: Samples, seed: int) -> tuple[Samples, Samples]:
     """Split training samples into training and validation samples at random."""
     if len(train) < 2:
         raise DataError(f"the training split has {len(train)} samples: a probe needs at least 2")
-    order = np.random.default_rng((seed, 1)).permutation(len(train))
-    cut = max(1, round(_CARVED * len(train)))
-    return train.subset(np.sort(order[cut:])), train.subset(np.sort(order[:cut]))
+    kept, held = carved_rows(len(train), seed)
+    return train.subset(kept), train.subset(held)
+
+
+def carved_rows(count: int, seed: int) -> tuple[Integers, Integers]:
+    """Return the rows of a training split that are kept, and those that serve as validation."""
+    order = np.random.default_rng((seed, 1)).permutation(count)
+    cut = max(1, round(CARVED * count))
+    return np.sort(order[cut:]), np.sort(order[:cut])
 
 
 def _array(values: Any, dtype: type[np.generic]) -> NDArray[Any]:

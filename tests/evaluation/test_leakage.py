@@ -19,8 +19,8 @@ from cclk.evaluation import (
     Leakage,
     card,
 )
-from cclk.evaluation.baselines import _prediction
 from cclk.evaluation.panel import WIDEST, Splits, predict_by_panel
+from cclk.evaluation.run_evaluation import _prediction
 
 Floats = npt.NDArray[np.float64]
 PROBES = {
