@@ -318,7 +318,7 @@ def _toml_value(value: Any) -> str:
 
 
 def _metrics(folder: Path) -> Case:
-    line = {"step": 1, "epoch": 0.5, "loss": 2.25, "lr": 0.003, "floored": 0.0}
+    line = {"step": 1, "epoch": 0.5, "loss": 2.25, "lr": 0.003, "clamped": 0.0}
     lines = [line | {"step": step, "effective_neighbors": 3.1} for step in range(1, 9)]
     seed = "".join(json.dumps(each) + "\n" for each in lines).encode()
     path = folder / "metrics.jsonl"

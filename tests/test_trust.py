@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cclk.features import build_extractor, extract
+from cclk_paper.features import extract
 from PIL import Image
 
 import cclk
 from cclk._files import read_tensors, write_tensors
+from cclk.backbones import build_extractor
 from cclk.cli.main import main
 from cclk.errors import CclkError
 from cclk.training.export import FORMATS

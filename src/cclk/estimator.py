@@ -60,7 +60,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lr: base learning rate of AdamW.
         weight_decay: weight decay of AdamW, not applied to biases and norms.
         temperature: divisor of the cosine similarities; None: that of `cclk.train`.
-        weights: weights of neighbors: "auto", "loo", "paper", "release" or "nw".
+        weights: weights of neighbors: "auto", "loo", "paper", "authors" or "nw".
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
         remove: how much of the sensitive features to remove, at the cost of accuracy: "light",

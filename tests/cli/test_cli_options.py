@@ -190,7 +190,7 @@ def test_arguments_too_many(capsys: pytest.CaptureFixture[str]) -> None:
         ("kernel", "gaussian", "'rbf'"),
         ("kernel", "laplace", "'laplacian'"),
         ("length-scale", "medien", "'median'"),
-        ("weights", "realease", "'release'"),
+        ("weights", "auhtors", "'authors'"),
         ("solver", "nyström", "'nystrom'"),
         ("views", "crosss", "'cross'"),
         ("clusters", "value", "'values'"),

@@ -15,7 +15,7 @@ from sklearn.base import (  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from cclk.condition import Condition, infer_condition, placed
+from cclk.condition import Condition, column_slices, infer_condition
 from cclk.errors import DataError, warn
 from cclk.removal.targets import linear_targets
 
@@ -183,7 +183,7 @@ def linear_r2(features: Tensor, condition: Condition) -> dict[str, float]:
     left, values, _ = torch.linalg.svd(scaled, full_matrices=False)
     basis = left[:, values > 1e-5 * values[:1].clamp_min(1e-300)]
     result = {}
-    for column, part in placed(condition.columns):
+    for column, part in column_slices(condition.columns):
         targets = linear_targets(Condition(condition.values[:, part].double(), (column,)))
         shares = (basis.T @ targets).square().sum(dim=0) / targets.square().sum(dim=0)
         result[column.name] = float(shares.max()) if len(shares) else 0.0

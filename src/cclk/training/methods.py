@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 import cclk
 from cclk.columns import Column
-from cclk.condition import Condition, placed
+from cclk.condition import Condition, column_slices
 from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import Scale
-from cclk.operator.weights import Conditioning
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import Settings
+from cclk.weights.variants import Conditioning
 
 __all__ = ["Method", "MethodSpec", "build", "find"]
 
@@ -200,7 +200,7 @@ def as_points(condition: Condition) -> Tensor:
         condition: The condition, n rows.
     """
     parts = [condition.values[:, :0]]
-    for column, position in placed(condition.columns):
+    for column, position in column_slices(condition.columns):
         values = condition.values[:, position]
         parts.append(
             F.one_hot(values[:, 0].long()).float()

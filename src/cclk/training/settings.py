@@ -200,7 +200,7 @@ class LossSettings(Section):
     degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
     offset: float = Field(0.0, ge=0, description="offset of the polynomial kernel")
     ridge: float = Field(0.01, gt=0, description="regularization of the conditional operator")
-    weights: Literal["auto", "loo", "paper", "release", "nw"] = Field(
+    weights: Literal["auto", "loo", "paper", "authors", "nw"] = Field(
         "auto", description="weights of neighbors; auto: nw for fair-cclk, else loo"
     )
     positives: Literal["inner", "outer"] = Field(
@@ -417,7 +417,7 @@ class Settings(Section):
         return str(self.data.dataset if self.table.data is None else self.table.data)
 
     @property
-    def source_options(self) -> dict[str, Any]:
+    def source_options(self) -> dict[str, object]:
         """The options that the data are loaded with."""
         if self.table.data is None:
             return dict(self.data.dataset_options)

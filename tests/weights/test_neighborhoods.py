@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cclk import kernels
 from cclk.condition import as_condition
-from cclk.operator import neighborhoods
-from cclk.operator.neighborhoods import Neighborhoods, find, kd_order
+from cclk.weights import neighborhoods
+from cclk.weights.neighborhoods import Neighborhoods, find, kd_order
 
 
 def drawn(size: int, width: int, seed: int) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cclk.condition import Condition
 from cclk.kernels import Delta
-from cclk.operator.neighborhoods import Neighborhoods, find
+from cclk.weights.neighborhoods import Neighborhoods, find
 
 
 class Operator(ABC):
