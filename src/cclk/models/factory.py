@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from torch import nn
@@ -10,7 +9,6 @@ from torch import nn
 from cclk.errors import SettingsError
 from cclk.models.encoder import Encoder
 from cclk.models.lenet import LeNet5
-from cclk.models.resnet import ResNet
 from cclk.registry import ENCODERS
 
 
@@ -68,6 +66,3 @@ def lenet5(channels: int, size: int) -> nn.Module:
             " them, or use a resnet"
         )
     return LeNet5(channels)
-
-
-resnet18, resnet34, resnet50 = (partial(ResNet, depth=depth) for depth in (18, 34, 50))
