@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from cclk_paper.experiments.figures import pareto_optimal
 
 from benchmarks.common import ROOT
-from cclk.evaluation import pareto_optimal
 
 RESULT = ROOT / "results" / "example-adult.json"
 NAMES = {

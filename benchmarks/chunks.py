@@ -24,7 +24,7 @@ import cclk
 from benchmarks.common import write_result
 from benchmarks.loss import read_peak, reset_peak
 from cclk import kernels
-from cclk.models.resnet import ResNet
+from cclk.models.resnet import ResNet18
 
 SIZE, CHUNK, PIXELS = 8192, 128, 8
 
@@ -32,7 +32,7 @@ SIZE, CHUNK, PIXELS = 8192, 128, 8
 def step(kind: str, size: int, pixels: int, out: str) -> None:
     """Run one step, and save its gradients, its peak memory and its time."""
     torch.manual_seed(0)
-    network = ResNet(3, depth=18, stem="cifar").eval()
+    network = ResNet18(3, stem="cifar").eval()
     warm = torch.rand(8, 3, pixels, pixels)
     network(warm).sum().backward()
     for parameter in network.parameters():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import cclk
 from cclk import kernels
-from cclk.operator import neighborhoods
+from cclk.weights import neighborhoods
 
 Case = Callable[[random.Random], str]
 CONDITIONAL = {
@@ -96,7 +96,7 @@ def _pairs(source: random.Random) -> str:
     kind = source.choice((cclk.FairCCLK, cclk.HardNegCCLK))
     loss = kind(
         kernel,
-        weights=source.choice(("nw", "loo", "release")),
+        weights=source.choice(("nw", "loo", "authors")),
         temperature=temperature,
         views=source.choice(("cross", "all")),
         symmetric=source.random() < 0.5,
@@ -171,7 +171,7 @@ def _case(kind: Any, conditional: bool, source: random.Random) -> str:
         options |= {
             "kernel": source.choice(KERNELS)(),
             "ridge": source.choice((0.01, 1.0, 1e-6, 100.0, *((1e-30, 1e30, 0.0) if odd else ()))),
-            "weights": source.choice(("loo", "paper", "release", "nw")),
+            "weights": source.choice(("loo", "paper", "authors", "nw")),
             "solver": source.choice(("auto", "exact", "features", "nystrom")),
         }
     elif kind is cclk.HardNegInfoNCE:

@@ -318,7 +318,7 @@ def _toml_value(value: Any) -> str:
 
 
 def _metrics(folder: Path) -> Case:
-    line = {"step": 1, "epoch": 0.5, "loss": 2.25, "lr": 0.003, "floored": 0.0}
+    line = {"step": 1, "epoch": 0.5, "loss": 2.25, "lr": 0.003, "clamped": 0.0}
     lines = [line | {"step": step, "effective_neighbors": 3.1} for step in range(1, 9)]
     seed = "".join(json.dumps(each) + "\n" for each in lines).encode()
     path = folder / "metrics.jsonl"
@@ -490,7 +490,7 @@ def _encoder(folder: Path) -> Case:
 
     def use() -> None:
         opened = RunFolder(run.folder)
-        TrainedEncoder(opened), opened.kernel_state
+        TrainedEncoder(opened)
 
     return reader(
         path, _bytes_or([seed], lambda source: mutate_safetensors(seed, source), 0.3), use

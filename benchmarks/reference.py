@@ -14,7 +14,7 @@ from cclk_paper.cli.main import PAPER
 from rich.console import Console
 
 import cclk
-from cclk import kernels, losses, removal
+from cclk import kernels, losses
 from cclk.cli.main import CCLK, Program
 from cclk.evaluation import ColumnLeakage, card
 from cclk.training.encoder import TrainedEncoder
@@ -63,9 +63,9 @@ def pages() -> dict[str, str]:
             "Removal",
             "`LeakagePenalty` and `LinearEraser` are in `cclk`, all names in `cclk.removal`.",
             [
-                *_described(getattr(removal, name) for name in removal.__all__),
+                *_described((cclk.LeakagePenalty, cclk.LinearEraser)),
                 *_described(
-                    (getattr(removal.LinearEraser, name) for name in _ERASER),
+                    (getattr(cclk.LinearEraser, name) for name in _ERASER),
                     lambda method: f"LinearEraser.{method.__name__}",
                 ),
             ],

@@ -99,7 +99,7 @@ def weights(matrix: Matrix, ridge: float, mode: str, clipped: bool = False) -> M
     """w[j, i] by the definitions; leave-one-out by really leaving one out."""
     size = len(matrix)
     eye = np.eye(size)
-    if mode == "release":
+    if mode == "authors":
         matrix = matrix - np.diag(np.diag(matrix)) + eye
     if clipped and mode != "nw":
         matrix = nearest_kernel(matrix)
@@ -109,7 +109,7 @@ def weights(matrix: Matrix, ridge: float, mode: str, clipped: bool = False) -> M
     result = np.zeros((size, size))
     for i in range(size):
         others = [j for j in range(size) if j != i]
-        if mode == "release":
+        if mode == "authors":
             column = [full[j, i] if full[j, i] >= 1e-6 else 0.0 for j in others]
         elif mode == "nw":
             column = [max(matrix[j, i], 0.0) for j in others]
@@ -224,7 +224,7 @@ def _anchor(
             cond += (
                 (1 - UNIFORM_SHARE)
                 * w[j, i]
-                * (sum(values) if mode == "release" else sum(values) / len(values))
+                * (sum(values) if mode == "authors" else sum(values) / len(values))
             )
         cond += UNIFORM_SHARE * sum(negatives) / n
         cond = max(cond, math.exp(-1 / temperature))
@@ -239,18 +239,18 @@ def _anchor(
             logs = [math.log(value / total) for k, value in neighbors if k == j]
             result -= share * sum(logs) / len(logs)
         return result
-    # The conditional mean of exp f: every sample once, as the mean over its views; the release sums
-    # over views instead.
+    # The conditional mean of exp f: every sample once, as the mean over its views; the
+    # authors' code sums over views instead.
     cond = 0.0
     for j in {j for j, _ in neighbors}:
         views = [value for k, value in neighbors if k == j]
-        cond += w[j, i] * (sum(views) if mode == "release" else sum(views) / len(views))
-    cond = max(cond, 1e-7 if mode == "release" else math.exp(-1 / temperature))
+        cond += w[j, i] * (sum(views) if mode == "authors" else sum(views) / len(views))
+    cond = max(cond, 1e-7 if mode == "authors" else math.exp(-1 / temperature))
     if name == "WeaklySupCCLK":
-        return -math.log(cond / (cond + sum(negatives) + (positive if mode == "release" else 0.0)))
+        return -math.log(cond / (cond + sum(negatives) + (positive if mode == "authors" else 0.0)))
     count = (
         len({j for j, _ in neighbors}) - 1
-        if mode == "release"
+        if mode == "authors"
         else len([j for j, _ in neighbors if j != i])
     )
     return -math.log(positive / (positive + count * cond))

@@ -76,10 +76,9 @@ def _by_a_library(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     [
         lambda path: replace_text(path, "x" * 9000),
         lambda path: write_tensors(path, {"a": torch.zeros(9000)}, {}),
-        lambda path: _by_a_library(path, lambda file: torch.save(torch.zeros(9000), file)),
         lambda path: _by_a_library(path, lambda file: np.savez(file, a=np.zeros(9000))),
     ],
-    ids=["text", "safetensors", "torch", "numpy"],
+    ids=["text", "safetensors", "numpy"],
 )
 def test_a_full_disk_names_the_file_and_leaves_it(
     write: Callable[[Path], None], tmp_path: Path

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cclk.condition import Condition, as_condition, placed
+from cclk.condition import Condition, as_condition, column_slices
 from cclk.removal.targets import condition_functions
 
 _MARGIN = 1.0
@@ -87,7 +87,7 @@ class GradientReversal(nn.Module):
     def __init__(self, width: int, condition: Condition) -> None:
         super().__init__()
         self.columns: list[tuple[slice, int, float, float]] = []
-        for column, part in placed(condition.columns):
+        for column, part in column_slices(condition.columns):
             values = condition.values[:, part].double()
             if column.kind == "categorical":
                 self.columns.append((part, int(values.max()) + 1, 0.0, 1.0))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cclk import condition as condition
     from cclk import kernels
     from cclk import losses as losses
-    from cclk import operator as operator
     from cclk import removal as removal
+    from cclk import weights as weights
     from cclk.errors import CclkWarning
     from cclk.estimator import ConditionalEncoder as ConditionalEncoder
     from cclk.evaluation import Leakage as Leakage
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
         WeaklySupInfoNCE,
         backward_in_chunks,
     )
-    from cclk.operator import Diagnosis, Nystrom, conditional_weights, diagnose
-    from cclk.removal import LeakagePenalty, LinearEraser
+    from cclk.removal import LeakagePenalty
+    from cclk.removal.eraser import LinearEraser as LinearEraser
     from cclk.run import Run as Run
     from cclk.run import check as check
     from cclk.run import train as train
     from cclk.training.encoder import TrainedEncoder
+    from cclk.weights import Diagnosis, Nystrom, conditional_weights, diagnose
 
 __version__ = "0.1.0"
 
@@ -52,7 +53,6 @@ __all__ = [
     "HardNegInfoNCE",
     "InfoNCE",
     "LeakagePenalty",
-    "LinearEraser",
     "Nystrom",
     "WeaklySupCCLK",
     "WeaklySupInfoNCE",
@@ -74,16 +74,17 @@ _HOMES = {
         "WeaklySupInfoNCE",
         "backward_in_chunks",
     ),
-    "operator": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
-    "removal": ("LeakagePenalty", "LinearEraser"),
+    "weights": ("Diagnosis", "Nystrom", "conditional_weights", "diagnose"),
+    "removal": ("LeakagePenalty",),
     "errors": ("CclkError", "CclkWarning"),
     # Not in __all__: these need more than torch and numpy.
     "estimator": ("ConditionalEncoder",),
+    "removal.eraser": ("LinearEraser",),
     "evaluation": ("Leakage", "leakage"),
     "run": ("Run", "check", "train"),
 }
 """The module of each public name."""
-_MODULES = ("condition", "kernels", "losses", "operator", "removal")
+_MODULES = ("condition", "kernels", "losses", "weights", "removal")
 """Modules that `import cclk` makes available."""
 
 

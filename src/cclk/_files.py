@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
 import platform
@@ -40,11 +39,7 @@ _DIGEST = "digest"
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name the file and the cause in an `OSError` of the block.
-
-    Args:
-        path: The file or folder that the block writes.
-    """
+    """Name the file and the cause in an `OSError` of the block."""
     try:
         yield
     except OSError as error:
@@ -53,11 +48,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def make_parent(path: Path) -> None:
-    """Create the folder of a file that is going to be written.
-
-    Args:
-        path: The file.
-    """
+    """Create the folder of a file that is going to be written."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -74,28 +65,20 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         OSError: If the file could not be written; it is then unchanged. Other errors of `write`
             pass through.
     """
+    draft = path.parent / f"{_DRAFT}{os.getpid()}-{secrets.token_hex(4)}.draft"
     with writing(path):
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")
         remove_stale_drafts(path.parent)
-        draft = path.parent / f"{_DRAFT}{os.getpid()}-{secrets.token_hex(4)}.draft"
-        raw = _Draft(draft, "x+b")
-    try:
-        with io.BufferedRandom(raw) as file:
+        with draft.open("x+b") as file:
             try:
                 write(file)
-            except Exception:
-                if raw.failure is None:
-                    raise
-            with writing(path):
                 file.flush()
-                if raw.failure is not None:
-                    raise raw.failure
-                os.fsync(raw.fileno())
+                os.fsync(file.fileno())
                 draft.replace(path)
+            finally:
+                draft.unlink(missing_ok=True)
         sync_folder(path.parent)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
@@ -106,23 +89,6 @@ def replace_bytes(path: Path, content: bytes) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     replace_bytes(path, text.encode())
-
-
-class _Draft(io.FileIO):
-    """A file that records the first failed write instead of raising it.
-
-    A library in C++ that finishes its file in a destructor would abort the process on an exception.
-    """
-
-    failure: OSError | None = None
-
-    def write(self, content: object) -> int:
-        if self.failure is None:
-            try:
-                return super().write(content)  # type: ignore[arg-type]
-            except OSError as error:
-                self.failure = error
-        return memoryview(content).nbytes  # type: ignore[arg-type]
 
 
 def remove_stale_drafts(folder: Path, below: str = "") -> None:
@@ -152,9 +118,6 @@ def locked(target: Path) -> Iterator[None]:
     """Hold the lock of a folder or file, which ends with the process; a second holder is an error.
 
     Drafts that a killed process left in the folder and its subfolders are deleted.
-
-    Args:
-        target: A folder, locked by the file .lock in it, or a file, locked by .NAME.lock beside it.
 
     Raises:
         RunError: If it is held by another process, which the message names.

@@ -61,7 +61,7 @@ class Condition:
     @cached_property
     def names(self) -> dict[str, slice]:
         """The position of each named column among the k values."""
-        return {column.name: part for column, part in placed(self.columns) if column.name}
+        return {column.name: part for column, part in column_slices(self.columns) if column.name}
 
     def rows(self, rows: Tensor | slice) -> Condition:
         """Return a subset of the rows as float64."""
@@ -74,7 +74,7 @@ class Condition:
         elif isinstance(rows, Tensor) and rows.dtype != torch.bool:
             index = rows
         else:
-            index = torch.arange(len(self), device=self.values.device)[rows]
+            index = torch.arange(self.values.shape[0], device=self.values.device)[rows]
         return Condition(values.double(), self.columns, self.dtype, index)
 
     def to(self, device: torch.device | None) -> Condition:
@@ -99,7 +99,7 @@ class Condition:
             raw: Names of columns that keep mean and variance.
         """
         values = self.values.clone()
-        for column, part in placed(self.columns):
+        for column, part in column_slices(self.columns):
             if column.kind != "categorical":
                 values[:, part] *= factor
             if not unit_variance or column.name in raw:
@@ -116,7 +116,7 @@ class Condition:
 
     def nominal(self, columns: Columns | None) -> Column | None:
         """Return the first selected column of codes of text, which have no distance, if any."""
-        nominal = [(column, part) for column, part in placed(self.columns) if column.nominal]
+        nominal = [(column, part) for column, part in column_slices(self.columns) if column.nominal]
         if not nominal:
             return None
         numbered = Condition(torch.arange(self.values.shape[1])[None], self.columns)
@@ -198,7 +198,7 @@ class Condition:
         return Condition(values, self.columns, self.dtype)
 
 
-def placed(columns: Iterable[Column]) -> list[tuple[Column, slice]]:
+def column_slices(columns: Iterable[Column]) -> list[tuple[Column, slice]]:
     """Return each column with the position of its values in a table of all columns."""
     parts, start = [], 0
     for column in columns:

@@ -11,14 +11,12 @@ import math
 import warnings
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import TypeAdapter
 from sklearn.base import (  # type: ignore[import-untyped]
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -28,15 +26,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from torch import Tensor
 
 import cclk
-from cclk._files import read_tensors, write_tensors
-from cclk._reading import check_json, parse_json, reason
+from cclk._reading import reason
 from cclk.columns import Column
 from cclk.condition import Condition, infer_condition
 from cclk.data.dataset import UNLABELED, Dataset, Split
 from cclk.errors import CclkError, CclkWarning, DataError, SettingsError
 from cclk.registry import require_trust
 from cclk.training import methods
-from cclk.training.network import stored_network
+from cclk.training.network import EncoderFile
 from cclk.training.settings import Settings, import_paths, load, parse
 from cclk.training.trainer import Trainer
 
@@ -63,7 +60,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         lr: base learning rate of AdamW.
         weight_decay: weight decay of AdamW, not applied to biases and norms.
         temperature: divisor of the cosine similarities; None: that of `cclk.train`.
-        weights: weights of neighbors: "auto", "loo", "paper", "release" or "nw".
+        weights: weights of neighbors: "auto", "loo", "paper", "authors" or "nw".
         neighbors: effective number of neighbors of the median anchor, which sets the length scale
             of "rbf" and "laplacian" kernels.
         remove: how much of the sensitive features to remove, at the cost of accuracy: "light",
@@ -226,15 +223,15 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         path = Path(path)
         if path.suffix != ".safetensors":
             raise SettingsError(f"path is {path}: it must end in .safetensors")
-        shape = list(getattr(self, "image_shape_", [int(self.n_features_in_)]))
-        metadata = {
-            # A grid search may set numpy numbers.
-            "parameters": json.dumps(self.get_params(), default=lambda value: value.item()),
-            "settings": self.settings_.without_paths().model_dump_json(),
-            "shape": json.dumps(shape),
-            "names": json.dumps(list(getattr(self, "feature_names_in_", []))),
-        }
-        write_tensors(path, self.network_.float().state_dict(), metadata)
+        # A grid search may set numpy numbers.
+        parameters = json.dumps(self.get_params(), default=lambda value: value.item())
+        file = EncoderFile(
+            self.settings_.without_paths().model_dump(mode="json"),
+            tuple(getattr(self, "image_shape_", (int(self.n_features_in_),))),
+            list(getattr(self, "feature_names_in_", [])),
+            parameters=json.loads(parameters),
+        )
+        file.write(path, self.network_.float().state_dict())
 
     @classmethod
     def load(cls, path: str | Path, *, trust_code: bool | Collection[str] = False) -> Self:
@@ -245,8 +242,9 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             trust_code: the import paths that the file may name, or True for all.
         """
         try:
-            tensors, metadata = read_tensors(Path(path))
-            file = _EstimatorFile.read(metadata)
+            file, tensors = EncoderFile.read(Path(path))
+            if not file.parameters:
+                raise DataError("it has no parameters")
             unknown = file.parameters.keys() - cls().get_params()
             if unknown:
                 raise DataError(f"the parameter {min(unknown)!r} is unknown")
@@ -261,15 +259,15 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             for name, tensor in tensors.items():
                 if not bool(tensor.isfinite().all()):
                     raise DataError(f"the weights {name} are not finite")
-            network = stored_network(self.settings_, file.shape, tensors)
+            network = file.network(self.settings_, tensors)
         except CclkError as error:
             raise DataError(f"{path} does not fit its settings: {reason(error)}") from error
         self.network_ = network.requires_grad_(False)
         self.n_features_in_ = math.prod(file.shape)
         if len(file.shape) == 3:
             self.image_shape_ = file.shape
-        if file.names:
-            self.feature_names_in_ = np.array(file.names, dtype=object)
+        if file.inputs:
+            self.feature_names_in_ = np.array(file.inputs, dtype=object)
         self._n_features_out = int(self.network_.encoder.width)
         return self
 
@@ -339,27 +337,6 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-@dataclass(frozen=True)
-class _EstimatorFile:
-    """The metadata of a saved estimator."""
-
-    parameters: dict[str, Any]
-    shape: tuple[int, ...]
-    names: list[str]
-    settings: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        if len(self.shape) not in (1, 3) or min(self.shape) < 1:
-            raise ValueError(f"the shape is {self.shape}: it must be (c, h, w) or (k,)")
-        if self.names and len(self.names) != self.shape[0]:
-            raise ValueError(f"there are {len(self.names)} names of {self.shape[0]} columns")
-
-    @classmethod
-    def read(cls, metadata: Mapping[str, str]) -> _EstimatorFile:
-        names = [field.name for field in fields(cls) if field.name in metadata]
-        return check_json(TypeAdapter(cls), {name: parse_json(metadata[name]) for name in names})
 
 
 def _condition(data: Any, rows: int) -> Condition:

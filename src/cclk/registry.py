@@ -323,11 +323,11 @@ ENCODERS: Registry[Callable[..., Any]] = Registry(
     "encoder",
     {
         "lenet5": "cclk.models.factory:lenet5",
-        "resnet18": "cclk.models.factory:resnet18",
-        "resnet34": "cclk.models.factory:resnet34",
-        "resnet50": "cclk.models.factory:resnet50",
+        "resnet18": "cclk.models.resnet:ResNet18",
+        "resnet34": "cclk.models.resnet:ResNet34",
+        "resnet50": "cclk.models.resnet:ResNet50",
         "mobilenetv2": "cclk.models.mobilenet:MobileNetFeatures",
-        "mlp": "cclk.models.factory:mlp",
+        "mlp": "cclk.models.mlp:MLP",
     },
 )
 HEADS: Registry[Callable[..., Any]] = Registry(

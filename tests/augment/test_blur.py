@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from cclk.augment.blur import gaussian_blur
+from cclk.augment.geometry import gaussian_blur
 
 
 def mirrored(index: int, size: int) -> int:

@@ -195,7 +195,7 @@ def test_arguments_too_many(capsys: pytest.CaptureFixture[str]) -> None:
         ("augmentation", "digit", "'digits'"),
         ("kernel", "gaussian", "'rbf'"),
         ("kernel", "laplace", "'laplacian'"),
-        ("weights", "realease", "'release'"),
+        ("weights", "auhtors", "'authors'"),
         ("clusters", "value", "'values'"),
         ("optimizer", "adamW", "'adamw'"),
         ("sampler", "cluster", "'clusters'"),

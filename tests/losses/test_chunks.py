@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 import cclk
 from cclk import kernels
-from cclk.losses.chunks import Chunks
 
 
 def network(*layers: nn.Module) -> nn.Sequential:
@@ -96,24 +95,6 @@ def test_only_one_chunk_has_activations() -> None:
         cclk.backward_in_chunks(network(), views(128), cclk.InfoNCE(), chunk=8)
     assert (8, 16) in kept
     assert (128, 16) not in kept
-
-
-def test_outputs_without_a_gradient_are_left_alone() -> None:
-    class Two(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.other = nn.Linear(6, 4).double(), nn.Linear(6, 4).double()
-
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, None]:
-            return self.one(x), self.other(x), None
-
-    net = Two()
-    chunks = Chunks(net, [(part,) for part in views()[0].split(10)])
-    first = torch.cat([output[0] for output in chunks.outputs if output[0] is not None])
-    first.sum().backward()  # type: ignore[no-untyped-call]
-    chunks.backward()
-    assert net.one.weight.grad is not None
-    assert net.other.weight.grad is None
 
 
 def test_mistakes() -> None:

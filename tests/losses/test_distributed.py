@@ -42,7 +42,7 @@ def losses(gather: bool) -> Iterator[tuple[str, nn.Module]]:
         yield f"HardNegInfoNCE {told}", cclk.HardNegInfoNCE(**options)
         yield f"WeaklySupInfoNCE {told}", cclk.WeaklySupInfoNCE(**options)
         yield f"FairInfoNCE {told}", cclk.FairInfoNCE(**options)
-        for weights in ("loo", "paper", "release", "nw"):
+        for weights in ("loo", "paper", "authors", "nw"):
             yield (
                 f"WeaklySupCCLK {told} {weights}",
                 cclk.WeaklySupCCLK(kernels.Delta(), weights=weights, **options),

@@ -60,7 +60,7 @@ def test_units_of_the_condition_do_not_matter(name: str, scale: float) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("scale", [1e-320, 1e-100, 1e-30, 1e30, 1e75, 1e149])
-@pytest.mark.parametrize("weights", ["nw", "loo", "paper", "release"])
+@pytest.mark.parametrize("weights", ["nw", "loo", "paper", "authors"])
 def test_losses_of_any_condition_are_finite_or_refused(
     kernel: str, scale: float, weights: str
 ) -> None:

@@ -74,7 +74,7 @@ def test_four_thousand(condition: str, ridge: float, temperature: float) -> None
     [kernels.Polynomial, kernels.Cosine, lambda: kernels.RBF(length_scale="auto"), kernels.Linear],
 )
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("weights", ["loo", "paper", "release"])
+@pytest.mark.parametrize("weights", ["loo", "paper", "authors"])
 def test_exact_solver(condition: str, kernel: object, weights: str) -> None:
     x, y = torch.randn(2, 256, 32, generator=torch.Generator().manual_seed(2))
     for ridge in (1e-2, 1e-6):

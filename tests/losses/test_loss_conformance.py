@@ -356,7 +356,7 @@ def test_anchors_without_neighbors_are_counted() -> None:
     with pytest.warns(cclk.CclkWarning, match="25% of anchors have no neighbors"):
         loss(x.requires_grad_(), y, z).backward()
     assert loss.report is not None
-    assert float(loss.report.floored) == 0.25
+    assert float(loss.report.clamped) == 0.25
     assert x.grad is not None
     assert x.grad.isfinite().all()
     assert loss.report.solver == "none"
@@ -367,7 +367,7 @@ def test_anchors_without_neighbors_are_counted() -> None:
     with pytest.warns(cclk.CclkWarning, match="25% of anchors"):
         both(x, y, z)
     assert both.report is not None
-    assert float(both.report.floored) == 0.25
+    assert float(both.report.clamped) == 0.25
 
 
 def test_a_hopeless_bandwidth_is_said_at_the_users_line() -> None:
@@ -391,14 +391,14 @@ def test_fitted_scales_travel_with_the_state(tmp_path: object) -> None:
     assert torch.equal(other(x, y, z), loss(x, y, z))
 
 
-def test_the_release_is_one_preset() -> None:
-    loss = cclk.FairCCLK.release(kernels.RBF(length_scale=2.0), temperature=0.1)
-    assert "weights='release'" in repr(loss)
+def test_the_authors_code_is_one_preset() -> None:
+    loss = cclk.FairCCLK.authors(kernels.RBF(length_scale=2.0), temperature=0.1)
+    assert "weights='authors'" in repr(loss)
     assert "views='all', symmetric=True" in repr(loss)
-    assert cclk.HardNegCCLK.release(kernels.RBF(length_scale=2.0)).conditioning.ridge == 100
-    options = "solver='exact', weights='release', temperature=0.5, views='all', symmetric=True"
+    assert cclk.HardNegCCLK.authors(kernels.RBF(length_scale=2.0)).conditioning.ridge == 100
+    options = "solver='exact', weights='authors', temperature=0.5, views='all', symmetric=True"
     assert repr(
-        cclk.WeaklySupCCLK.release(
+        cclk.WeaklySupCCLK.authors(
             kernels.Delta(), solver="exact", gather_distributed=True, reduction="sum"
         )
     ) == (

@@ -102,7 +102,7 @@ def check_conditional(
 
 OPTIONS = list(
     itertools.product(
-        ("loo", "paper", "release", "nw"), ("cross", "all"), (False, True), (False, True)
+        ("loo", "paper", "authors", "nw"), ("cross", "all"), (False, True), (False, True)
     )
 )
 

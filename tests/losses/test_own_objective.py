@@ -112,11 +112,11 @@ def test_the_columns(views: str, supported: bool, monkeypatch: pytest.MonkeyPatc
     assert not weights.requires_grad
 
 
-def test_weights_of_the_release_are_summed_over_views() -> None:
-    released = Recorded.release(kernels.RBF(length_scale=0.5))
+def test_weights_of_the_authors_code_are_summed_over_views() -> None:
+    released = Recorded.authors(kernels.RBF(length_scale=0.5))
     released(X, Y, Z[:20])
     expected = cclk.conditional_weights(
-        kernels.RBF(length_scale=0.5), Z[:20], weights="release"
+        kernels.RBF(length_scale=0.5), Z[:20], weights="authors"
     ).sum(dim=0)
     torch.testing.assert_close(released.seen[1].sum(dim=1), 2 * expected)
 
@@ -161,7 +161,7 @@ def test_the_base_class_does_the_rest() -> None:
     with pytest.warns(cclk.CclkWarning, match="was not fitted"):
         value = loss(X, Y, {"age": Z[:20, 0]})
     assert loss.report is not None
-    assert float(loss.report.floored) == 0
+    assert float(loss.report.clamped) == 0
     other = oracles.FairByAutograd()
     other.load_state_dict(loss.state_dict())
     with warnings.catch_warnings():

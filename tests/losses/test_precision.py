@@ -80,7 +80,7 @@ def test_fair_losses_at_low_temperatures(
 
 
 @pytest.mark.parametrize("temperature", [0.002, 0.01, 0.1, 1.0])
-@pytest.mark.parametrize("weights", ["loo", "nw", "paper", "release"])
+@pytest.mark.parametrize("weights", ["loo", "nw", "paper", "authors"])
 @pytest.mark.parametrize("make", [cclk.FairCCLK, cclk.WeaklySupCCLK, cclk.HardNegCCLK])
 def test_every_weight_mode(make: type[cclk.FairCCLK], weights: str, temperature: float) -> None:
     x, y, z = batch(300, 8, 2, "log-normal")

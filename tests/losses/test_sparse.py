@@ -17,7 +17,7 @@ from benchmarks.fuzz_losses import LOCAL, SMALL_TILES
 from cclk import kernels
 from cclk.condition import Condition
 from cclk.losses import sparse
-from cclk.operator import neighborhoods
+from cclk.weights import neighborhoods
 
 LOSS = {torch.float32: 1e-6, torch.float64: 1e-12}
 GRADIENT = {torch.float32: 1e-5, torch.float64: 1e-9}
@@ -72,8 +72,8 @@ def computed(
     finally:
         neighborhoods.SMALLEST = smallest
     report = loss.report
-    assert isinstance(report, cclk.losses.conditional.Report)
-    return [value.detach(), *gradients, report.floored], report.pairs
+    assert isinstance(report, cclk.losses.base.Report)
+    return [value.detach(), *gradients, report.clamped], report.pairs
 
 
 def check(dtype: torch.dtype, dense: list[Tensor], found: list[Tensor]) -> None:
@@ -90,7 +90,7 @@ def check(dtype: torch.dtype, dense: list[Tensor], found: list[Tensor]) -> None:
 @given(
     size=st.integers(64, 200), width=st.integers(1, 8), seed=st.integers(0, 999),
     kernel=st.sampled_from(list(KERNELS)), options=st.sampled_from(OPTIONS),
-    dtype=st.sampled_from(list(LOSS)), mode=st.sampled_from(["nw", "loo", "release"]),
+    dtype=st.sampled_from(list(LOSS)), mode=st.sampled_from(["nw", "loo", "authors"]),
     method=st.sampled_from([cclk.FairCCLK, cclk.HardNegCCLK]),
 )  # fmt: skip
 def test_it_equals_all_pairs(
@@ -120,7 +120,7 @@ def test_it_equals_all_pairs(
     size=st.integers(64, 160), exponents=st.lists(st.integers(-9, 9), min_size=2, max_size=8),
     seed=st.integers(0, 999), kernel=st.sampled_from(LOCAL), dtype=st.sampled_from(list(LOSS)),
     temperature=st.sampled_from([0.005, 0.01, 0.03, 0.1]), views=st.sampled_from(["cross", "all"]),
-    mode=st.sampled_from(["nw", "loo", "release"]), rounded=st.booleans(),
+    mode=st.sampled_from(["nw", "loo", "authors"]), rounded=st.booleans(),
 )  # fmt: skip
 def test_it_equals_all_pairs_in_double_precision(
     size: int,
@@ -230,6 +230,12 @@ def test_estimates_far_below_one_are_computed_again() -> None:
     found, pairs = computed(loss, x, y, z, sparse=True)
     assert "do not matter" in pairs
     check(torch.float64, dense, found)
+
+
+def test_small_batches_compute_all_pairs() -> None:
+    x, y = torch.randn(2, 60, 6)
+    loss = cclk.FairCCLK(KERNELS["rbf"]())
+    assert "fewer than 64 samples" in computed(loss, x, y, condition(60, 1, 0), sparse=True)[1]
 
 
 def test_losses_that_need_all_pairs_say_so() -> None:

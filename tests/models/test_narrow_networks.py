@@ -26,15 +26,14 @@ print(gradient_errors(int(sys.argv[1])))
 class Strided(nn.Module):
     """A network that convolves by a function: it has no module of a convolution."""
 
-    def __init__(self, inputs: int, kernel: int = 1, stride: int = 2, groups: int = 1) -> None:
+    def __init__(self, inputs: int, kernel: int = 1) -> None:
         super().__init__()
-        self.embed = nn.Parameter(torch.randn(inputs, 3, 1, 1))
-        self.weight = nn.Parameter(torch.randn(16, inputs // groups, kernel, kernel))
-        self.stride, self.groups = stride, groups
+        self.embed = nn.Parameter(torch.randn(inputs, 3, 3, 3))
+        self.weight = nn.Parameter(torch.randn(16, inputs, kernel, kernel))
 
     def forward(self, images: Tensor) -> Tensor:
-        images = F.conv2d(images, self.embed)
-        return F.conv2d(images, self.weight, stride=self.stride, groups=self.groups).mean((2, 3))
+        images = F.conv2d(images, self.embed, padding=1)
+        return F.conv2d(images, self.weight, stride=2).mean((2, 3))
 
 
 class Transposed(nn.Module):
@@ -131,9 +130,7 @@ def test_other_networks_have_the_channels_last(network: str) -> None:
     [
         (Strided(4), False),
         (Strided(16), True),
-        (Strided(4, stride=1), True),
         (Strided(4, kernel=3), True),
-        (Strided(16, groups=4), True),
         (Transposed(), False),
     ],
 )

@@ -8,7 +8,9 @@ from torch import nn
 
 from cclk.models.lenet import LeNet5
 from cclk.models.mlp import MLP
-from cclk.models.resnet import ResNet
+from cclk.models.resnet import ResNet18, ResNet34, ResNet50
+
+RESNETS = {18: ResNet18, 34: ResNet34, 50: ResNet50}
 
 
 def parameters(module: nn.Module) -> int:
@@ -21,18 +23,18 @@ def parameters(module: nn.Module) -> int:
 )
 def test_resnets_have_the_known_number_of_parameters(depth: int, features: int, known: int) -> None:
     with torch.device("meta"):
-        network = nn.Sequential(ResNet(3, depth=depth, stem="imagenet"), nn.Linear(features, 1000))
+        network = nn.Sequential(RESNETS[depth](3, stem="imagenet"), nn.Linear(features, 1000))
         assert parameters(network) == known
         assert network(torch.zeros(2, 3, 64, 64)).shape == (2, 1000)
         # The stem is all that differs: 3 x 3 instead of 7 x 7.
-        assert parameters(network[0]) - parameters(
-            ResNet(3, depth=depth, stem="cifar")
-        ) == 64 * 3 * (49 - 9)
+        assert parameters(network[0]) - parameters(RESNETS[depth](3, stem="cifar")) == 64 * 3 * (
+            49 - 9
+        )
 
 
 @pytest.mark.parametrize(("stem", "smallest"), [("cifar", 4), ("imagenet", 1)])
 def test_the_stem_sets_the_resolution(stem: str, smallest: int) -> None:
-    network = ResNet(1, depth=18, stem=stem, width=2, blocks=(1, 1, 1, 1))  # type: ignore[arg-type]
+    network = ResNet18(1, stem=stem, width=2, blocks=(1, 1, 1, 1))  # type: ignore[arg-type]
     seen: list[torch.Size] = []
     pool = next(module for module in network.modules() if isinstance(module, nn.AdaptiveAvgPool2d))
     pool.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
@@ -41,7 +43,7 @@ def test_the_stem_sets_the_resolution(stem: str, smallest: int) -> None:
 
 
 def test_blocks_can_begin_as_their_shortcuts() -> None:
-    network = ResNet(3, depth=50, width=4, blocks=(2, 1, 1, 1), zero_init_residual=True)
+    network = ResNet50(3, width=4, blocks=(2, 1, 1, 1), zero_init_residual=True)
     second = network.layers[4]
     x = torch.rand(2, 16, 8, 8)
     assert torch.equal(second(x), x)
@@ -49,13 +51,13 @@ def test_blocks_can_begin_as_their_shortcuts() -> None:
     assert sum(bool((scale == 0).all()) for scale in scales) == 5, (
         "one norm layer in each of the five blocks"
     )
-    plain = ResNet(3, depth=50, width=4, blocks=(2, 1, 1, 1))
+    plain = ResNet50(3, width=4, blocks=(2, 1, 1, 1))
     assert all(
         bool((m.weight == 1).all()) for m in plain.modules() if isinstance(m, nn.BatchNorm2d)
     )
 
 
-@pytest.mark.parametrize("network", [LeNet5(3), ResNet(3, depth=18, width=4, blocks=(1, 1, 1, 1))])
+@pytest.mark.parametrize("network", [LeNet5(3), ResNet18(3, width=4, blocks=(1, 1, 1, 1))])
 def test_the_memory_layout_does_not_matter(network: nn.Module) -> None:
     images = torch.rand(4, 3, 32, 32)
     torch.testing.assert_close(

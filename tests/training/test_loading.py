@@ -23,7 +23,7 @@ from cclk.data.dataset import Dataset, Split
 from cclk.data.streamed import StreamedImages
 from cclk.errors import Interrupted
 from cclk.training import loop as training
-from cclk.training.loading import Loader, Rows
+from cclk.training.loading import Loader, StepRows
 from cclk.training.settings import load
 from cclk.training.trainer import Trainer
 
@@ -44,9 +44,9 @@ class Slow:
         return rows * 10
 
 
-def rows(step: int) -> Rows:
+def rows(step: int) -> StepRows:
     own = torch.tensor([2 * step, 2 * step + 1])
-    return Rows(own, own[:0], own)
+    return StepRows(own, own[:0], own)
 
 
 def loader(x: Any, total: int = 4) -> Loader:
@@ -126,7 +126,15 @@ def test_files_train_as_memory_does(
     images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = load(
-        overrides={"batch_size": 16, "steps": 6, "sampler": "local", "group": 4, "log_every": 2}
+        overrides={
+            "batch_size": 16,
+            "steps": 6,
+            "sampler": "local",
+            "group": 4,
+            "log_every": 2,
+            "encoder": "lenet5",
+            "augmentation": "digits",
+        }
     )
     for name, dataset in (("streamed", images), ("memory", in_memory(images))):
         monkeypatch.setattr(training, "load_dataset", lambda settings, dataset=dataset: dataset)

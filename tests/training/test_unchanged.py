@@ -132,7 +132,7 @@ SETUPS: dict[str, dict[str, Any]] = {
         "method": "weaksup-cclk",
         "condition": ["site"],
         "kernel": "delta",
-        "weights": "release",
+        "weights": "authors",
         "positives": "inner",
     },
     "hard negatives": NUMBERS

@@ -10,9 +10,9 @@ import torch
 from fairlearn.preprocessing import CorrelationRemover  # type: ignore[import-untyped]
 from torch import Tensor
 
+from cclk import LinearEraser
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import DataError
-from cclk.removal import LinearEraser
 from cclk_paper.experiments.measure import Embed
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cclk.evaluation import pareto_optimal
 from cclk_paper._files import replace_file
 from cclk_paper.experiments.frontier import LEAKAGE
 from cclk_paper.experiments.measure import TITLES, Measure, leakage_of
 from cclk_paper.experiments.plan import Frontier
 from cclk_paper.experiments.results import CellResult, ExperimentResult
+
+Key = TypeVar("Key", bound=Hashable)
 
 # Distinguishable for the color-blind (Okabe and Ito).
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")
@@ -166,3 +167,23 @@ def _save(
         draw(figure.subplots(1, panels))
         replace_file(path, lambda file: figure.savefig(file, format="svg", metadata={"Date": None}))
     return path
+
+
+def pareto_optimal(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
+    """Return the keys of the points that no other point beats in both, by increasing leakage.
+
+    Args:
+        points: key -> (leakage, accuracy).
+
+    >>> pareto_optimal({"a": (0.9, 80.0), "b": (0.2, 95.0), "c": (0.1, 90.0)})
+    ['c', 'b']
+    """
+    kept = [
+        key
+        for key, (leakage, accuracy) in points.items()
+        if not any(
+            other[0] <= leakage and other[1] >= accuracy and other != (leakage, accuracy)
+            for other in points.values()
+        )
+    ]
+    return sorted(kept, key=lambda key: points[key])

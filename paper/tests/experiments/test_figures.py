@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from cclk_paper.experiments import ExperimentResult
-from cclk_paper.experiments.figures import draw, tradeoff
+from cclk_paper.experiments.figures import draw, pareto_optimal, tradeoff
 from cclk_paper.experiments.measure import Measure
 from cclk_paper.experiments.plan import WeightsFigure
 from cclk_paper.experiments.results import CurvePoint
@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 from made_up_results import cell, result
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-
-from cclk.evaluation import pareto_optimal
 
 LEAK: dict[Measure, float] = {"accuracy": 0.9, "knn": 0.8, "nonlinear_r2": 0.2}
 CURVE = (CurvePoint(1.0, 0.5, 0.4), CurvePoint(2.0, 0.6, 0.5))

@@ -8,8 +8,7 @@ torch.Size([4, 3, 32, 32])
 
 from cclk.augment.base import Augmentation
 from cclk.augment.images import Images
-from cclk.augment.plain import Plain
 from cclk.augment.presets import for_samples, preset
-from cclk.augment.vectors import Vectors
+from cclk.augment.vectors import Plain, Vectors
 
 __all__ = ["Augmentation", "Images", "Plain", "Vectors", "for_samples", "preset"]

@@ -1,4 +1,4 @@
-"""Random resized crop and flip of a batch of images, with one box per image."""
+"""Crop, flip and blur of a batch of images, with one box and one width per image."""
 
 from __future__ import annotations
 
@@ -20,12 +20,6 @@ def boxes(
     The distribution is that of torchvision's `RandomResizedCrop`, except that boxes are not rounded
     to pixels. A box that does not fit is drawn again, at most ten times; then it is the largest
     central box with an admissible ratio.
-
-    Args:
-        draws: uniform numbers (BOX_DRAWS, b).
-        height, width: of the images.
-        scale: (low, high) of the box's share of the area, which is uniform.
-        ratio: (low, high) of width / height, which is log-uniform.
     """
     area = (draws[:TRIES] * (scale[1] - scale[0])).add_(scale[0]).mul_(height * width)
     shape = (draws[TRIES : 2 * TRIES] * math.log(ratio[1] / ratio[0])).exp_().mul_(ratio[0])
@@ -60,3 +54,17 @@ def resample(images: Tensor, box: Tensor, size: int) -> Tensor:
     return F.grid_sample(
         images, grid.permute(0, 2, 3, 1), padding_mode="border", align_corners=False
     )
+
+
+def gaussian_blur(images: Tensor, sigma: Tensor, radius: int) -> Tensor:
+    """Blur each image."""
+    count, channels, height, width = images.shape
+    offsets = torch.arange(-radius, radius + 1, dtype=images.dtype, device=images.device)
+    kernel = torch.exp(-0.5 * (offsets / sigma.clamp(min=1e-3).unsqueeze(1)).square())
+    kernel = (kernel / kernel.sum(1, keepdim=True)).repeat_interleave(channels, 0)
+    planes = F.pad(images, (radius,) * 4, mode="reflect").view(
+        1, count * channels, height + 2 * radius, width + 2 * radius
+    )
+    planes = F.conv2d(planes, kernel.view(-1, 1, 1, 2 * radius + 1), groups=count * channels)
+    planes = F.conv2d(planes, kernel.view(-1, 1, 2 * radius + 1, 1), groups=count * channels)
+    return planes.view_as(images)

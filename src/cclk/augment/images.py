@@ -10,7 +10,6 @@ from torch import Tensor
 
 from cclk.augment import color, geometry
 from cclk.augment.base import Augmentation, check_number, check_range
-from cclk.augment.blur import gaussian_blur
 from cclk.errors import DataError, SettingsError
 
 # Rows of the random draws. All rows are always drawn, so one setting does not change the draws of
@@ -121,7 +120,7 @@ class Images(Augmentation):
         if self.blur > 0:
             low, high = self.sigma
             sigma = torch.where(draws[_BLUR] < self.blur, low + (high - low) * draws[_SIGMA], 0.0)
-            view = gaussian_blur(view, sigma, radius=max(1, self.size // 20))
+            view = geometry.gaussian_blur(view, sigma, radius=max(1, self.size // 20))
         return view
 
     def _jitter(self, view: Tensor, draws: Tensor, order: list[int]) -> None:

@@ -38,13 +38,7 @@ def preset(name: str, size: int, channels: int, **options: Any) -> Augmentation:
 
 
 def for_samples(name: str, shape: Sequence[int], options: Mapping[str, object]) -> Augmentation:
-    """Build the augmentation of a run. Views are as large as the images, or have the option `size`.
-
-    Args:
-        name: Name or import path of the augmentation.
-        shape: Shape of a sample: channels first, size last.
-        options: Options of the augmentation.
-    """
+    """The augmentation of samples of a shape, channels first; views may have the option `size`."""
     # A TOML file has lists only.
     tuples = {
         key: tuple(value) if isinstance(value, list) else value for key, value in options.items()

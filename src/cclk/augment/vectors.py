@@ -39,3 +39,11 @@ class Vectors(Augmentation):
             for draw in (torch.randn, torch.rand)
         )
         return noise.mul_(self.noise).add_(batch).mul_(uniform >= self.mask)
+
+
+@dataclass(frozen=True)
+class Plain(Augmentation):
+    """The identity, for images and vectors: both views equal the sample."""
+
+    def apply(self, batch: Tensor, generator: torch.Generator, first: int, total: int) -> Tensor:
+        return batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,16 @@ from torch import Tensor
 
 from cclk._extras import needed_for
 from cclk.backbones.extractor import Extractor, first_line
-from cclk.backbones.onnx_check import check_onnx
 from cclk.errors import FeatureError
 from cclk.models import InputTransform
 from cclk.models.mobilenet import IMAGENET_MEAN, IMAGENET_STD
+
+_DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+"""The operators of the ONNX standard. Others, such as those of onnxruntime's makers, are code of
+which less is known: one of them loads compiled programs.
+"""
+_RUNTIME = ("com.microsoft", "com.ms.", "ai.onnx", "org.pytorch")
+"""Domains that onnxruntime has operators of, which it prefers to functions of the file."""
 
 
 def onnx_extractor(
@@ -78,7 +84,7 @@ def _open(path: Path) -> tuple[Any, list[tuple[str, str, list[Any]]], str]:
         import onnxruntime  # type: ignore[import-untyped]
     if not path.is_file():
         raise FeatureError(f"{path} does not exist: pass the path of an .onnx file")
-    check_onnx(path)
+    _check(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
@@ -92,3 +98,49 @@ def _open(path: Path) -> tuple[Any, list[tuple[str, str, list[Any]]], str]:
         raise FeatureError(
             f"{path} cannot be opened by onnxruntime: {first_line(error)}"
         ) from error
+
+
+def _check(path: Path) -> None:
+    """Raise an error for an ONNX file that is damaged, that names files in other folders, or
+    that has operators beyond the standard.
+    """
+    with needed_for("running .onnx files", "features"):
+        import onnx
+    try:
+        model = onnx.load_model(path, load_external_data=False)
+        parts = list(_messages(model))
+    except Exception as error:  # protobuf has no common base class for its errors
+        raise FeatureError(
+            f"{path} is not an ONNX file, or damaged: {first_line(error)}; export the network again"
+        ) from error
+    if not model.ListFields():
+        raise FeatureError(f"{path} is not an ONNX file: it is empty; export the network again")
+    folder = path.parent.resolve()
+    functions = {(each.domain, each.name) for each in model.functions}
+    for part in parts:
+        for entry in part.external_data if isinstance(part, onnx.TensorProto) else ():
+            location = entry.value
+            if entry.key != "location":
+                continue
+            plain = Path(location).name == location and "\0" not in location
+            target = (folder / location).resolve() if plain else folder
+            if target.parent != folder or not target.is_file():
+                raise FeatureError(
+                    f"{path} has weights in {location!r}: they must be in a file beside it"
+                )
+        if isinstance(part, onnx.NodeProto) and part.domain not in _DOMAINS:
+            own = (part.domain, part.op_type) in functions
+            if not own or part.domain.startswith(_RUNTIME):
+                raise FeatureError(
+                    f"{path} has the operator {part.op_type!r} of {part.domain!r}, which is not one"
+                    " of the ONNX standard: export the network without it"
+                )
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """Yield a protobuf message and all messages in it, also those in functions and branches."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for each in [value] if hasattr(value, "ListFields") else value:
+                yield from _messages(each)

@@ -158,7 +158,7 @@ def _encoder_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """
     for prefix in ("encoder.", ""):
         if any(key.startswith(f"{prefix}network.") for key in tensors):
-            parts = tuple(f"{prefix}{part}." for part in ("network", "last", "release"))
+            parts = tuple(f"{prefix}{part}." for part in ("network", "last", "noise"))
             return {
                 key.removeprefix(prefix): value
                 for key, value in tensors.items()

@@ -8,7 +8,6 @@ from cclk.evaluation.scores import (
     Accuracy,
     Evaluation,
     FeatureScores,
-    pareto_optimal,
     read_evaluation,
     score_table,
     write_evaluation,
@@ -16,6 +15,6 @@ from cclk.evaluation.scores import (
 
 __all__ = [
     "Accuracy", "ColumnLeakage", "Estimate", "Evaluation", "FeatureScores",
-    "Leakage", "Samples", "card", "evaluate", "leakage", "pareto_optimal",
+    "Leakage", "Samples", "card", "evaluate", "leakage",
     "read_evaluation", "score_table", "write_evaluation",
 ]  # fmt: skip

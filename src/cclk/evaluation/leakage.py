@@ -16,7 +16,7 @@ from pydantic import JsonValue, TypeAdapter
 from cclk._notebook import Shown
 from cclk._reading import check_json
 from cclk.columns import Column, period_of
-from cclk.condition import infer_condition, placed
+from cclk.condition import column_slices, infer_condition
 from cclk.data.splits import draw_groups
 from cclk.errors import DataError
 from cclk.evaluation import intervals
@@ -127,19 +127,10 @@ class Leakage(Shown):
         return len(self.columns)
 
     @property
-    def by_probe(self) -> dict[str, Estimate]:
-        """The largest R² of each probe over all columns."""
-        largest: dict[str, Estimate] = {}
-        for column in self.columns.values():
-            for probe, estimate in column.by_probe.items():
-                if probe not in largest or estimate.value > largest[probe].value:
-                    largest[probe] = estimate
-        return largest
-
-    @property
     def worst(self) -> Estimate | None:
         """The largest R² over all probes and columns; None if all columns are constant."""
-        return max(self.by_probe.values(), key=lambda estimate: estimate.value, default=None)
+        worst = [column.worst for column in self.columns.values() if column.worst]
+        return max(worst, key=float, default=None)
 
     def __float__(self) -> float:
         return math.nan if self.worst is None else self.worst.value
@@ -236,16 +227,8 @@ def measure_leakage(
     bootstrap: int = 1000,
     quick: bool = False,
 ) -> Leakage:
-    """Measure the leakage from features that have been split and checked.
-
-    Args:
-        train: samples that probes are fitted on.
-        validation: samples that probes are tuned on.
-        test: samples that probes are scored on.
-        columns: the columns of the condition.
-        seed: seed of the probes and the bootstrap.
-        bootstrap: number of resamples of the test split.
-        quick: whether to leave out the probes that take most of the time.
+    """Measure the leakage from features that have been split and checked; if `quick`, without the
+    probes that take most of the time.
     """
     parts = (train, validation, test)
     x = Splits(*(part.features for part in parts))
@@ -258,7 +241,7 @@ def measure_leakage(
             bootstrap,
             quick,
         )
-        for column, position in placed(columns)
+        for column, position in column_slices(columns)
     }
     return Leakage(measured, dict(zip(_SPLITS, map(len, parts), strict=True)), seed)
 

@@ -47,15 +47,7 @@ _RESAMPLES = 200
 _ROWS = 2000
 _NUMBERS = 20_000_000
 """Rows, or numbers if these are more rows, of a training split that the label is predicted from."""
-_LABELS = {
-    "colordigits": "digit",
-    "colormnist": "digit",
-    "rotated-fashion": "garment",
-    "adult": "income",
-    "crime": "high crime",
-    "health": "Charlson index",
-    "cells": "cell type",
-}
+_LABELS = {"colordigits": "digit", "colormnist": "digit"}
 
 
 def label_and_condition(run: RunFolder) -> tuple[str, str]:

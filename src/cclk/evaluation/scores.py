@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -17,8 +16,6 @@ from cclk._reading import check_json, read_json, reason
 from cclk.errors import RunError
 from cclk.evaluation.estimate import SMALLEST, Change, Estimate, is_read, nothing_read
 from cclk.evaluation.leakage import ColumnLeakage, Leakage, aligned
-
-Key = TypeVar("Key", bound=Hashable)
 
 FILE = "evaluation.json"
 Detail = str | int | float | list[float]
@@ -249,23 +246,3 @@ def read_evaluation(run: Path) -> Evaluation | None:
             f"{path} is not a valid evaluation ({reason(error)}): delete it and evaluate the run"
             " again"
         ) from None
-
-
-def pareto_optimal(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
-    """Return the keys of the points that no other point beats in both, by increasing leakage.
-
-    Args:
-        points: key -> (leakage, accuracy).
-
-    >>> pareto_optimal({"a": (0.9, 80.0), "b": (0.2, 95.0), "c": (0.1, 90.0)})
-    ['c', 'b']
-    """
-    kept = [
-        key
-        for key, (leakage, accuracy) in points.items()
-        if not any(
-            other[0] <= leakage and other[1] >= accuracy and other != (leakage, accuracy)
-            for other in points.values()
-        )
-    ]
-    return sorted(kept, key=lambda key: points[key])

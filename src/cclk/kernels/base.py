@@ -8,10 +8,11 @@ and products of kernels are kernels.
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
 import torch
@@ -21,6 +22,11 @@ from cclk._eager import eager
 from cclk.condition import Columns, Condition, as_condition
 from cclk.errors import CclkError, warn
 from cclk.kernels import bandwidth
+
+TOO_FAR = (
+    "the condition's values are too far apart. Standardize its columns, remove outliers, or use a"
+    " bounded kernel such as RBF."
+)
 
 
 class Box(NamedTuple):
@@ -67,7 +73,8 @@ class Kernel(ABC):
     def pairs(self, a: Condition, b: Condition) -> Tensor:
         """Return k(a_i, b_i) of every row, float64 (len(a),)."""
         parts = [slice(start, start + 32) for start in range(0, len(a), 32)]
-        return torch.cat([self.evaluate(a.rows(p), b.rows(p)).diagonal() for p in parts])
+        blocks = [self.evaluate(a.rows(p), b.rows(p)).diagonal() for p in parts]
+        return torch.cat([a.values.new_empty(0), *blocks])
 
     def feature_count(self, a: Condition) -> int | None:
         """Return the number of explicit features on this condition; None without a finite map."""
@@ -99,9 +106,9 @@ class Kernel(ABC):
         """
         return None
 
-    def leaves(self) -> Iterator[Kernel]:
-        """Iterate over the elementary kernels of the expression, from left to right."""
-        yield self
+    def leaves(self) -> list[Kernel]:
+        """Return the elementary kernels of the expression, from left to right."""
+        return [self]
 
     @abstractmethod
     def on(self, columns: Columns) -> Kernel:
@@ -129,15 +136,20 @@ class Kernel(ABC):
         return all(leaf.length_scale_ is not None for leaf in bandwidth.scaled_leaves(self))
 
     def ensure_fitted(self, condition: Condition, *, training: bool = True) -> None:
-        """Check the condition; fit an unfitted kernel on it and emit a `CclkWarning`.
+        """Check the condition and the kernel's values on it; fit an unfitted kernel and emit a
+        `CclkWarning`.
 
         Args:
             condition: The condition of a batch.
             training: Whether it is a training batch; if not, the warning mentions it.
         """
+        fitted = True
         for leaf in self.leaves():
+            if condition.columns and isinstance(leaf, Leaf):
+                leaf.refuse_text(condition)
             leaf.check(condition)
-        if not self.is_fitted:
+            fitted &= getattr(leaf, "length_scale_", 0.0) is not None
+        if not fitted:
             before = repr(self)
             self.fit(condition, batch_size=len(condition))
             outside = (
@@ -149,6 +161,10 @@ class Kernel(ABC):
                 f" {self!r}.{'' if training else outside} Call kernel.fit(training_condition,"
                 " batch_size) beforehand."
             )
+        # The diagonal bounds all values: k(a, b)^2 is at most k(a, a) k(b, b).
+        total = float(self.diagonal(condition).sum())
+        if not math.isfinite(total * total):
+            raise CclkError(f"{self!r} has values that overflow: {TOO_FAR}")
 
     def warn_once(self, topic: str, message: str) -> None:
         """Emit one warning per kernel and topic, although the numbers differ between batches."""
@@ -241,7 +257,8 @@ class Leaf(Kernel):
         restricted.columns = [columns] if isinstance(columns, int) else columns
         return restricted
 
-    def check(self, condition: Condition) -> None:
+    def refuse_text(self, condition: Condition) -> None:
+        """Raise a `CclkError` if the kernel needs numbers, and a column of it holds text."""
         text = None if self.takes_text else condition.nominal(self.columns)
         if text is not None:
             name = repr(text.name) if text.name else ""
@@ -299,8 +316,8 @@ class Constant(Kernel):
     def upper_bound(self, a: Box, b: Box) -> Tensor:
         return self.evaluate(a.low, b.low)
 
-    def leaves(self) -> Iterator[Kernel]:
-        yield from ()  # it uses no column
+    def leaves(self) -> list[Kernel]:
+        return []  # it uses no column
 
     def on(self, columns: Columns) -> Self:
         return self
@@ -347,9 +364,8 @@ class Pair(Kernel):
     def on(self, columns: Columns) -> Self:
         return type(self)(self.left.on(columns), self.right.on(columns))
 
-    def leaves(self) -> Iterator[Kernel]:
-        yield from self.left.leaves()
-        yield from self.right.leaves()
+    def leaves(self) -> list[Kernel]:
+        return self.left.leaves() + self.right.leaves()
 
     def __repr__(self) -> str:
         return f" {self.symbol} ".join(

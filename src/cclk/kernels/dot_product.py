@@ -62,7 +62,7 @@ class Cosine(Linear):
 class Polynomial(Leaf):
     """k(a, b) = (<a, b> + offset)^degree.
 
-    The authors' release has degree 3 and no offset.
+    The authors' code has degree 3 and no offset.
 
     Args:
         columns: Names or numbers of the columns of the condition; all by default.

@@ -62,26 +62,32 @@ class Stationary(Leaf, HasLengthScale):
         """Return the selected values of both tables, centered and in units of the length scale."""
         if self.length_scale_ is None:
             raise CclkError(f"{self!r} is not fitted: call kernel.fit(training_condition) first")
-        left, right = a.select(self.columns), b.select(self.columns)
-        scale = divisor(self.length_scale_, a, self.columns)
+        left, right = self._selected(a), self._selected(b)
+        scale = self._divisor(a)
         # Otherwise rounding after the division loses the differences of large values (time stamps).
         center = right[:: max(1, len(right) // _CENTERED_ON)].median(dim=0).values
         return (left - center) / scale, (right - center) / scale
 
     def check(self, condition: Condition) -> None:
-        super().check(condition)
-        if self.length_scale_ is None or not len(condition):
+        values = self._selected(condition)
+        if self.length_scale_ is None or not values.numel():
             return
-        values = condition.select(self.columns)
-        largest = values.abs() / divisor(self.length_scale_, condition, self.columns)
-        if float(largest.amax()) > LARGEST:
+        if float((values.abs() / self._divisor(condition)).amax()) > LARGEST:
             raise CclkError(
                 f"{self!r} has distances beyond {LARGEST:g} length scales, which overflow: rescale"
                 " the condition, or raise length_scale"
             )
 
     def diagonal(self, a: Condition) -> Tensor:
-        return torch.ones(len(a), dtype=torch.float64, device=a.values.device)
+        return torch.ones(a.values.shape[0], dtype=torch.float64, device=a.values.device)
+
+    def _selected(self, a: Condition) -> Tensor:
+        return a.values if self.columns is None else a.select(self.columns)
+
+    def _divisor(self, a: Condition) -> Tensor | float:
+        assert self.length_scale_ is not None
+        scale = self.length_scale_
+        return divisor(scale, a, self.columns) if isinstance(scale, tuple) else scale
 
     def pairs(self, a: Condition, b: Condition) -> Tensor:
         left, right = self.scaled(a, b)
@@ -92,8 +98,7 @@ class Stationary(Leaf, HasLengthScale):
 
     def upper_bound(self, a: Box, b: Box) -> Tensor:
         """The kernel of the smallest distance between box i of a and box j of b."""
-        assert self.length_scale_ is not None
-        scale = divisor(self.length_scale_, a.low, self.columns)
+        scale = self._divisor(a.low)
         low_a, high_a, low_b, high_b = (
             table.select(self.columns) / scale for box in (a, b) for table in box
         )
@@ -152,7 +157,7 @@ def format_scale(scale: Scale, digits: int) -> str:
 class RBF(Stationary):
     """k(a, b) = exp(-|a - b|^2 / (2 length_scale^2)).
 
-    The release's `temp_z`, and the paper's sigma^2, are 2 * length_scale^2.
+    The authors' `temp_z`, and the paper's sigma^2, are 2 * length_scale^2.
 
     Args:
         columns: Names or numbers of the columns of the condition; all by default.
@@ -193,7 +198,7 @@ class RBF(Stationary):
 class Laplacian(Stationary):
     """k(a, b) = exp(-|a - b| / length_scale), with the Euclidean norm.
 
-    scikit-learn's Laplacian kernel uses the L1 norm. The release's `temp_z` is length_scale.
+    scikit-learn's Laplacian kernel uses the L1 norm. The authors' `temp_z` is length_scale.
 
     Args:
         columns: Names or numbers of the columns of the condition; all by default.

@@ -4,15 +4,14 @@
 """
 
 from cclk.losses.autograd import TileLayout
+from cclk.losses.base import ConditionalLoss
 from cclk.losses.chunks import backward_in_chunks
-from cclk.losses.conditional import ConditionalLoss
+from cclk.losses.clusters import FairInfoNCE, WeaklySupInfoNCE
 from cclk.losses.fair_cclk import FairCCLK
-from cclk.losses.fair_infonce import FairInfoNCE
 from cclk.losses.hardneg_cclk import HardNegCCLK
 from cclk.losses.hardneg_infonce import HardNegInfoNCE
 from cclk.losses.infonce import InfoNCE
 from cclk.losses.weaksup_cclk import WeaklySupCCLK
-from cclk.losses.weaksup_infonce import WeaklySupInfoNCE
 
 __all__ = [
     "ConditionalLoss",

@@ -7,7 +7,7 @@ so no (b, b) matrix is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,13 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from cclk.errors import CclkError
 from cclk.losses import core
-from cclk.losses.objectives import (
-    Floor,
-    NeighborWeights,
-    OuterPositives,
-    WeightedNegatives,
-    WeightedPositives,
-)
+from cclk.losses.objectives import ColumnWeights
 
 
 @dataclass(frozen=True)
@@ -44,16 +38,14 @@ class TileLayout:
         return self.positive.shape[1] - 1
 
 
-@dataclass
+@dataclass(frozen=True)
 class AutogradObjective:
     """An objective that returns only the losses of the anchors."""
 
     function: Callable[[Tensor, Tensor, TileLayout], Tensor]
     """`ConditionalLoss.objective`."""
     layout: core.Layout
-    temperature: float
-    weights: NeighborWeights
-    floor: Floor = field(default_factory=lambda: Floor(-torch.inf))
+    weights: ColumnWeights
 
     def losses(self, anchors: Tensor, neighbors: Tensor) -> Tensor:
         """The losses of all anchors, (n,), as a differentiable function of the embeddings."""
@@ -87,10 +79,3 @@ class AutogradObjective:
                 f" anchor, shape ({len(anchors)},)"
             )
         return losses
-
-
-MakeObjective = Callable[
-    [core.Layout, float, NeighborWeights],
-    WeightedNegatives | WeightedPositives | OuterPositives | AutogradObjective,
-]
-"""An objective from the layout of a direction, the temperature and the weights."""

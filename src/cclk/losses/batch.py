@@ -5,8 +5,7 @@ one or two directions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,13 +13,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cclk import _distributed as distributed
-from cclk.condition import Condition
+from cclk.condition import Condition, as_condition
 from cclk.errors import DataError
-from cclk.losses import sparse
 from cclk.losses.autograd import AutogradObjective
-from cclk.losses.contrast import Contrast
-from cclk.losses.core import Layout, Objective
-from cclk.losses.options import Options
+from cclk.losses.core import Contrast, Layout, Run
+from cclk.losses.options import Options, Support
 
 SHORTEST = 1e-15
 """Shorter rows are divided by their largest value before their norm is computed."""
@@ -33,145 +30,141 @@ class Direction(NamedTuple):
     """Unit embeddings of the local anchors, (n, d)."""
     neighbors: Tensor
     """Unit embeddings of all columns, (columns, d)."""
-    layout: Layout
 
 
 class Batch:
-    """A checked batch: its rows, the anchors among them, and the joined batch of all processes.
+    """A checked batch, and the joined batch of all processes.
 
     Args:
         x: Embeddings of one view, (b, d).
         y: Embeddings of the other view, (b, d).
-        support: Embeddings of further candidates, (q, d).
+        support: Embeddings of further candidates, (q, d), and their condition.
         options: The options of the loss.
-        precise: Compute in float64, whatever the dtype of the embeddings.
+        temperature: The temperature; a tensor if it is learned.
+        double_from: Compute in float64 if the joined batch has this many samples or more.
     """
 
     def __init__(
         self,
         x: Tensor,
         y: Tensor,
-        support: Tensor | None,
+        support: Support | None,
         options: Options,
-        *,
-        precise: bool = False,
+        temperature: float | Tensor,
+        double_from: float,
     ) -> None:
-        self.options = options
-        self.several = options.gather_distributed and distributed.active()
+        self.options, self.temperature = options, temperature
+        self.joins = options.gather_distributed and distributed.active()
         """Whether this is the batch of several processes."""
-        _check_embeddings(x, y, support, alone=not self.several)
-        self.result_dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
-        self.dtype = torch.float64 if precise else self.result_dtype
-        self.device = x.device
-        self.rows = len(x)
-        self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
-        self.support = None if support is None else unit(support, "support[0]", self.dtype)
-        self.counts = [self.rows]
-        if self.several:
-            self.counts = distributed.sizes(self.rows, x.device)
+        if support is not None and not (isinstance(support, tuple) and len(support) == 2):
+            raise DataError(
+                "support must be a pair (y_extra, condition_extra): embeddings (q, d) and their"
+                " condition, q rows"
+            )
+        self.views, self.support = (x, y), support
+        extra = None if support is None else support[0]
+        _check_embeddings(x, y, extra, alone=not self.joins)
+        self.counts = distributed.sizes(len(x), x.device) if self.joins else [len(x)]
         self.size = sum(self.counts)
         if self.size < 2:
             raise DataError(
                 f"x has {self.size} rows over all processes: a contrastive loss needs at least 2"
                 " samples"
             )
-        rank = torch.distributed.get_rank() if self.several else 0
-        self.first, self.local = sum(self.counts[:rank]), self.counts[rank]
+        self.result_dtype = torch.float64 if torch.float64 in (x.dtype, y.dtype) else torch.float32
+        self.dtype = torch.float64 if self.size >= double_from else self.result_dtype
+        self.x, self.y = unit(x, "x", self.dtype), unit(y, "y", self.dtype)
+        self.extra = None if extra is None else unit(extra, "support[0]", self.dtype)
+        self.layout = Layout(
+            len(x),
+            sum(self.counts[: torch.distributed.get_rank()]) if self.joins else 0,
+            self.size,
+            0 if extra is None else len(extra),
+            options.views == "all",
+            fixed=extra is not None and not extra.requires_grad,
+        )
 
-    def join(self, local: Tensor) -> Tensor:
-        """The rows of all processes."""
-        return distributed.gather(local, self.counts) if self.several else local
+    def table(self, condition: object, support: object = None) -> Condition:
+        """The condition of the joined batch and its support.
 
-    def join_condition(self, condition: Condition) -> Condition:
-        """The condition of the joined batch from that of the rows of this process."""
-        if not self.several:
-            return condition
-        return Condition(self.join(condition.values), condition.columns, condition.dtype)
+        Args:
+            condition: That of the local samples.
+            support: That of the support; by default what was passed with it.
+        """
+        table = as_condition(condition, device=self.x.device)
+        if len(table) != len(self.x):
+            raise DataError(
+                f"condition has {len(table)} rows but x has {len(self.x)}: every sample needs one"
+                " row"
+            )
+        if self.joins:
+            joined = distributed.gather(table.values, self.counts)
+            table = Condition(joined, table.columns, table.dtype)
+        if self.support is None:
+            return table
+        extra = self.support[1] if support is None else support
+        more = as_condition(extra, name="support[1]", device=self.x.device)
+        if len(more) != self.layout.support:
+            raise DataError(
+                f"support[1] has {len(more)} rows but support[0] has {self.layout.support}: each"
+                " extra neighbor needs its condition"
+            )
+        return table.join(more)
 
     def directions(self) -> list[Direction]:
         """x as anchors, and, if the loss is symmetric, y as anchors too."""
-        within, symmetric = self.options.views == "all", self.options.symmetric
-        support = [] if self.support is None else [self.support]
-        layout = Layout(
-            self.local,
-            self.first,
-            self.size,
-            sum(map(len, support)),
-            within,
-            fixed=not any(part.requires_grad for part in support),
-        )
+        within, symmetric = self.layout.within, self.options.symmetric
         x, y = self.x, self.y
-        if self.several and (within or symmetric):  # both views in one message
-            views = self.join(torch.cat([x, y], dim=1))
+        if self.joins and (within or symmetric):  # both views in one message
+            views = distributed.gather(torch.cat([x, y], dim=1), self.counts)
             x, y = (view.contiguous() for view in torch.split(views, x.shape[1], dim=1))
-        elif self.several:
-            y = self.join(y)
-        directions = [Direction(self.x, _cat([y, *support, *([x] if within else [])]), layout)]
-        if symmetric:
+        elif self.joins:
+            y = distributed.gather(y, self.counts)
+        directions = []
+        for anchors, others, own in ((self.x, y, x), (self.y, x, y))[: 1 + symmetric]:
+            extra = [] if self.extra is None else [self.extra]
+            columns = [others, *extra, *([own] if within else [])]
             directions.append(
-                Direction(self.y, _cat([x, *support, *([y] if within else [])]), layout)
+                Direction(anchors, torch.cat(columns) if len(columns) > 1 else others)
             )
         return directions
 
-    def without_autocast(self) -> AbstractContextManager[object]:
-        """Keep matrix products in the dtype of the batch."""
-        device = self.device.type
-        return (
-            torch.autocast(device, enabled=False)
-            if torch.is_autocast_enabled(device)
-            else nullcontext()
-        )
-
-    def contrast(self, direction: Direction, objective: Objective | AutogradObjective) -> Tensor:
-        """The loss of the local anchors of one direction: their share of the loss, or one by one
-        with reduction="none".
+    def contrast(self, direction: Direction, run: Run | AutogradObjective) -> tuple[Tensor, Tensor]:
+        """The loss of the local anchors of one direction, their share of the loss or one by one
+        with reduction="none"; and the number of estimates that were raised to their floor.
         """
-        anchors, neighbors, _ = direction
-        learned, share = self.options.learned, self._share()
-        if isinstance(objective, AutogradObjective):
-            temperature = self.options.scale if learned is None else learned
-            losses = objective.losses(anchors / temperature, neighbors)
-            return losses if share is None else losses.sum() * share
-        floor, factor = None, 1 / self.options.scale
-        if learned is not None:
-            anchors, factor = anchors / learned, 1.0
-            if learned.requires_grad:
-                floor = -1 / learned.to(self.dtype)
+        anchors, neighbors = direction
+        temperature, share = self.temperature, None
+        if self.options.reduction != "none":
+            samples = self.size if self.options.reduction == "mean" else 1
+            share = 1 / ((2 if self.options.symmetric else 1) * samples)
+        if isinstance(run, AutogradObjective):
+            losses = run.losses(anchors / temperature, neighbors)
+            loss = losses if share is None else losses.sum() * share
+            return loss, losses.new_zeros(())
+        floor = None
+        if isinstance(temperature, Tensor):
+            anchors, factor = anchors / temperature, 1.0
+            if temperature.requires_grad:
+                floor = -1 / temperature.to(self.dtype)
+        else:
+            factor = 1 / temperature
         grad = torch.is_grad_enabled() and (
             anchors.requires_grad or neighbors.requires_grad or floor is not None
         )
-        result: Tensor = Contrast.apply(  # type: ignore[no-untyped-call]
-            anchors, neighbors, floor, objective, factor, share, grad
+        result: tuple[Tensor, Tensor] = Contrast.apply(  # type: ignore[no-untyped-call]
+            anchors, neighbors, floor, run, factor, share, grad
         )
         return result
 
-    def _share(self) -> float | None:
-        """The factor of the loss of an anchor in the loss of the batch; None for one by one."""
-        if self.options.reduction == "none":
-            return None
-        samples = self.size if self.options.reduction == "mean" else 1
-        return 1 / ((2 if self.options.symmetric else 1) * samples)
-
-    def reduce(self, shares: list[Tensor]) -> Tensor:
+    def reduce(self, losses: Sequence[Tensor]) -> Tensor:
         """The loss of the joined batch from its directions, as the reduction specifies."""
-        loss = shares[0] if len(shares) == 1 else shares[0] + shares[1]
+        loss = losses[0] if len(losses) == 1 else losses[0] + losses[1]
         if self.options.reduction == "none":
-            loss = loss / len(shares)
-        if self.several and self.options.reduction != "none":
+            loss = loss / len(losses)
+        elif self.joins:
             loss = distributed.total(loss)
         return loss.to(self.result_dtype)
-
-    def loss(self, make: Callable[[Layout], Objective]) -> Tensor:
-        """The loss of an objective without a kernel."""
-        with self.without_autocast():
-            directions = self.directions()
-            objectives = [make(each.layout) for each in directions]
-            sparse.prepare(objectives, self.dtype)
-            return self.reduce(list(map(self.contrast, directions, objectives)))
-
-
-def _cat(parts: list[Tensor]) -> Tensor:
-    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def _check_embeddings(x: Tensor, y: Tensor, support: Tensor | None, alone: bool) -> None:
@@ -221,7 +214,7 @@ def unit(x: Tensor, name: str, dtype: torch.dtype) -> Tensor:
     """Scale rows to unit length in a dtype, and check that they are finite."""
     rows, scale = x.detach().to(dtype), None
     norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    least, most = (float(norm) for norm in norms.aminmax()) if len(rows) else (1.0, 1.0)
+    least, most = map(float, norms.aminmax()) if len(rows) else (1.0, 1.0)
     if not (least >= SHORTEST and most < math.inf):
         # Either a value is NaN or infinite, or the squares of values overflow or underflow.
         bad = ~rows.isfinite()

@@ -9,66 +9,11 @@ backpropagates what its embeddings received. Gradients are those of the full bat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from cclk.errors import DataError, SettingsError
-
-
-class Chunks:
-    """The outputs of a network for several chunks of a batch, from which a loss is computed.
-
-    Args:
-        network: Called as `network(*inputs)`; returns a tensor, or a tuple of tensors and None.
-        inputs: The inputs of each chunk.
-
-    Attributes:
-        outputs: The outputs of each chunk, cut off from the network. The loss of them has to be
-            backpropagated before `backward` is called.
-    """
-
-    def __init__(self, network: nn.Module, inputs: Sequence[tuple[Tensor, ...]]) -> None:
-        self.network, self.inputs = network, inputs
-        self.outputs: list[tuple[Tensor | None, ...]] = []
-        self._random: list[tuple[Tensor, list[Tensor]]] = []
-        before = [buffer.clone() for buffer in network.buffers()]
-        with torch.no_grad():
-            for each in inputs:
-                self._random.append(_random_state())
-                outputs = _as_tuple(network(*each))
-                self.outputs.append(
-                    tuple(None if out is None else out.requires_grad_() for out in outputs)
-                )
-            # Running statistics are updated when chunks are computed again.
-            for buffer, values in zip(network.buffers(), before, strict=True):
-                buffer.copy_(values)
-
-    def backward(self, gradients: Sequence[tuple[Tensor | None, ...]] | None = None) -> None:
-        """Compute each chunk again and add the gradient of the loss to the parameters.
-
-        Args:
-            gradients: Of the outputs of each chunk; by default what the outputs received.
-        """
-        if gradients is None:
-            gradients = [
-                tuple(None if leaf is None else leaf.grad for leaf in cached)
-                for cached in self.outputs
-            ]
-        with torch.random.fork_rng():
-            for inputs, incoming, random in zip(self.inputs, gradients, self._random, strict=True):
-                _set_random_state(random)
-                outputs = _as_tuple(self.network(*inputs))
-                pairs = [
-                    (out, gradient)
-                    for out, gradient in zip(outputs, incoming, strict=True)
-                    if out is not None and gradient is not None
-                ]
-                if pairs:
-                    torch.autograd.backward(
-                        [out for out, _ in pairs], [gradient for _, gradient in pairs]
-                    )
 
 
 def backward_in_chunks(
@@ -113,32 +58,32 @@ def backward_in_chunks(
             f"views have {', '.join(str(len(view)) for view in views) or 'no'} rows: pass one or"
             " more views of the same samples"
         )
-    parts = [(part,) for view in views for part in torch.split(view, chunk)]
-    chunks = Chunks(network, parts)
+    parts = [part for view in views for part in torch.split(view, chunk)]
+    states, outputs = [], []
+    before = [buffer.clone() for buffer in network.buffers()]
+    with torch.no_grad():
+        for part in parts:
+            states.append(_random_state())
+            outputs.append(network(part))
+        # Running statistics are updated when chunks are computed again.
+        for buffer, values in zip(network.buffers(), before, strict=True):
+            buffer.copy_(values)
     count = len(parts) // len(views)
     embeddings = [
-        torch.cat(
-            [out.detach() for (out,) in chunks.outputs[start : start + count] if out is not None]
-        )
+        torch.cat(outputs[start : start + count]).requires_grad_()
         for start in range(0, len(parts), count)
     ]
-    chunks.outputs.clear()
-    value = loss(*(each.requires_grad_() for each in embeddings))
+    del outputs
+    value = loss(*embeddings)
     torch.autograd.backward(value)
-    gradients = [each.grad for each in embeddings]
-    del embeddings
-    chunks.backward(
-        [
-            (part,)
-            for each in gradients
-            for part in ([None] * count if each is None else torch.split(each, chunk))
-        ]
-    )
+    with torch.random.fork_rng():
+        for number, (part, state) in enumerate(zip(parts, states, strict=True)):
+            _set_random_state(state)
+            output, gradient = network(part), embeddings[number // count].grad
+            if gradient is not None:
+                start = chunk * (number % count)
+                torch.autograd.backward(output, gradient[start : start + chunk])
     return value.detach()
-
-
-def _as_tuple(outputs: Any) -> tuple[Tensor | None, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def _random_state() -> tuple[Tensor, list[Tensor]]:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from cclk.errors import SettingsError
 from cclk.kernels import Cosine, Kernel
-from cclk.losses import release
-from cclk.losses.autograd import MakeObjective
-from cclk.losses.conditional import ConditionalLoss
+from cclk.losses.authors import HARDNEG_RIDGE
+from cclk.losses.base import ConditionalLoss
 from cclk.losses.objectives import CorrectedNegatives, WeightedNegatives
 from cclk.losses.options import Reduction, Views
-from cclk.operator.solvers import Solver
-
-
-def make_objective(uniform_share: float, tau_plus: float) -> MakeObjective:
-    """Return the objective with these corrections, or raise a `SettingsError`."""
-    if not 0 <= uniform_share <= 1:
-        raise SettingsError(f"uniform_share is {uniform_share}: it must be between 0 and 1")
-    if not 0 <= tau_plus < 1:
-        raise SettingsError(f"tau_plus is {tau_plus}: it must be at least 0 and less than 1")
-    if not uniform_share and not tau_plus:
-        return WeightedNegatives
-    return partial(CorrectedNegatives, uniform_share=uniform_share, tau_plus=tau_plus)
+from cclk.weights.solvers import Solver
 
 
 class HardNegCCLK(ConditionalLoss):
@@ -39,26 +29,12 @@ class HardNegCCLK(ConditionalLoss):
         kernel: Similarity of two values of the condition. The default is `Cosine`, which needs no
             length scale: embeddings move during training, so a length scale fitted on the first
             batch would soon be wrong.
-        ridge: Regularization of the operator W = (K + ridge I)^-1 K.
-        solver: How W is computed: "auto", "exact", "features", "nystrom" or
-            `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
-            the reason.
-        weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code), "nw" (kernel average) or "auto", the default of the loss: "loo".
+        {weights}
         uniform_share: Share of uniform negatives: w is replaced by
             (1 - uniform_share) w + uniform_share / n.
         tau_plus: Assumed share of false negatives, which are as similar as the positive: c is
             replaced by (c - tau_plus e^{S_ii}) / (1 - tau_plus), at least e^{-1 / temperature}.
-        temperature: Scores are cosine similarities divided by the temperature.
-        views: "cross" compares an anchor with the samples of the other view, as the paper's
-            equations do; "all" also with those of the same view, as SimCLR does.
-        symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
-            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
-            of the joined batch.
-        reduction: "mean", "sum" or "none" over anchors.
-        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
-            0.01. Pass `loss.parameters()` to the optimizer as well.
+        {options}
 
     Shape:
         x, y: (b, d), of any norm.
@@ -77,8 +53,10 @@ class HardNegCCLK(ConditionalLoss):
         of Robinson et al., Contrastive Learning with Hard Negative Samples, ICLR 2021.
     """
 
+    objective: Callable[..., Any] = WeightedNegatives
+    default_kernel = Cosine
     embedding_condition = True
-    release_ridge = release.HARDNEG_RIDGE
+    authors_ridge = HARDNEG_RIDGE
 
     def __init__(
         self,
@@ -108,17 +86,16 @@ class HardNegCCLK(ConditionalLoss):
             reduction=reduction,
             learn_temperature=learn_temperature,
         )
-        self._make = make_objective(uniform_share, tau_plus)
-        self.uniform_share, self.tau_plus = uniform_share, tau_plus
-
-    def tiled_objective(self) -> MakeObjective:
-        return self._make
+        if not 0 <= uniform_share <= 1:
+            raise SettingsError(f"uniform_share is {uniform_share}: it must be between 0 and 1")
+        if not 0 <= tau_plus < 1:
+            raise SettingsError(f"tau_plus is {tau_plus}: it must be at least 0 and less than 1")
+        self._corrections = {"uniform_share": uniform_share, "tau_plus": tau_plus}
+        if uniform_share or tau_plus:
+            self.objective = partial(
+                CorrectedNegatives, uniform_share=uniform_share, tau_plus=tau_plus
+            )
 
     def settings(self) -> dict[str, object]:
-        shown = super().settings()
-        corrections = {"uniform_share": self.uniform_share, "tau_plus": self.tau_plus}
-        return shown | {name: value for name, value in corrections.items() if value}
-
-    @staticmethod
-    def default_kernel() -> Kernel:
-        return Cosine()
+        corrections = {name: value for name, value in self._corrections.items() if value}
+        return super().settings() | corrections

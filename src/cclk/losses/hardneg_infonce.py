@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import math
+from functools import partial
 
-from cclk._eager import eager
 from cclk.errors import SettingsError
 from cclk.losses.base import ContrastiveLoss
-from cclk.losses.batch import Batch
 from cclk.losses.objectives import ReweightedNegatives
-from cclk.losses.options import Options, Reduction, Support, Views, split_support
+from cclk.losses.options import SMALLEST_LEARNED, Reduction, Views
 
 _LARGEST_CANCELLATION = 1000.0
 """Beyond this, gradients in float32 alone can be off by 1e-4."""
-
-
-@eager
-def _hard_neg_info_nce(
-    x: Tensor, y: Tensor, support: Support | None, beta: float, tau_plus: float, options: Options
-) -> Tensor:
-    extra = split_support(support)[0]
-    batch = Batch(x, y, extra, options)
-    directions = batch.directions()
-    exact: list[tuple[Tensor, Tensor] | None] = [None] * len(directions)
-    # R_i - tau_plus n e^S_ii cancels: float32's error of 1e-7 / temperature in S grows by a factor
-    # of up to tau_plus n.
-    single = batch.dtype == torch.float32
-    if single and tau_plus * batch.size / options.scale > _LARGEST_CANCELLATION:
-        with torch.no_grad():
-            doubles = Batch(x, y, extra, options, precise=True).directions()
-        exact = [(each.anchors / options.scale, each.neighbors) for each in doubles]
-    with batch.without_autocast():
-        return batch.reduce(
-            [
-                batch.contrast(
-                    each, ReweightedNegatives(each.layout, options.scale, beta, tau_plus, double)
-                )
-                for each, double in zip(directions, exact, strict=True)
-            ]
-        )
-
-
-def _check_hardness(beta: float, tau_plus: float) -> None:
-    if not 0 <= beta < float("inf"):
-        raise SettingsError(
-            f"beta is {beta}: it must be a number of at least 0, where 0 weights all negatives"
-            " equally"
-        )
-    if not 0 <= tau_plus < 1:
-        raise SettingsError(
-            f"tau_plus is {tau_plus}: it is the assumed share of false negatives, at least 0 and"
-            " below 1"
-        )
 
 
 class HardNegInfoNCE(ContrastiveLoss):
@@ -70,16 +29,7 @@ class HardNegInfoNCE(ContrastiveLoss):
     Args:
         beta: Concentration of the weights on negatives near the anchor; 0 weights all equally.
         tau_plus: Assumed share of negatives that belong to the class of the anchor.
-        temperature: Scores are cosine similarities divided by the temperature.
-        views: "cross" compares an anchor with the samples of the other view, as the paper's
-            equations do; "all" also with those of the same view, as SimCLR does.
-        symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
-            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
-            of the joined batch.
-        reduction: "mean", "sum" or "none" over anchors.
-        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
-            0.01. Pass `loss.parameters()` to the optimizer as well.
+        {options}
 
     Shape:
         x, y: (b, d), of any norm.
@@ -117,13 +67,23 @@ class HardNegInfoNCE(ContrastiveLoss):
             reduction=reduction,
             learn_temperature=learn_temperature,
         )
-        _check_hardness(beta, tau_plus)
+        if not 0 <= beta < math.inf:
+            raise SettingsError(
+                f"beta is {beta}: it must be a number of at least 0, where 0 weights all negatives"
+                " equally"
+            )
+        if not 0 <= tau_plus < 1:
+            raise SettingsError(
+                f"tau_plus is {tau_plus}: it is the assumed share of false negatives, at least 0"
+                " and below 1"
+            )
         self.beta, self.tau_plus = beta, tau_plus
-
-    def forward(
-        self, x: Tensor, y: Tensor, condition: object = None, support: Support | None = None
-    ) -> Tensor:
-        return _hard_neg_info_nce(x, y, support, self.beta, self.tau_plus, self.options)
+        self.objective = partial(ReweightedNegatives, beta=beta, tau_plus=tau_plus)
+        if tau_plus:
+            # R_i - tau_plus n e^S_ii cancels: float32's error of 1e-7 / temperature in S grows by a
+            # factor of up to tau_plus n.
+            lowest = SMALLEST_LEARNED if learn_temperature else temperature
+            self._double_from = _LARGEST_CANCELLATION * lowest / tau_plus
 
     def settings(self) -> dict[str, object]:
         return {"beta": self.beta, "tau_plus": self.tau_plus}

@@ -13,33 +13,35 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from cclk.losses.core import Layout, TileResult, exponentiate, in_range
-from cclk.operator.neighborhoods import Neighborhoods
-from cclk.operator.operators import LocalRows, Near, Rows
+from cclk.losses.core import Layout, TileResult
+from cclk.weights.neighborhoods import Neighborhoods
+from cclk.weights.operators import LocalRows, Near
+from cclk.weights.variants import Weights
 
-_LARGEST_ERROR = 1e-5
-"""Scores are computed again in float64 for anchors whose gradient would be off by more."""
+LARGEST_UNSHIFTED = {torch.float32: 30.0, torch.float64: 300.0}
+"""Scores up to this size can be exponentiated as they are; larger ones after subtracting their
+row's largest.
+"""
 
 
-@dataclass
-class NeighborWeights:
+@dataclass(frozen=True)
+class ColumnWeights:
     """The weights of a tile over all its columns, from the weights over samples.
 
     A sample that appears in two views (`within`) counts once: each view has half of its weight, or
-    all of it if `per_view`. The anchor itself is never its own neighbor, so its positive alone
-    carries its own weight.
+    all of it if the weights are per view. The anchor itself is never its own neighbor, so its
+    positive alone carries its own weight.
     """
 
-    rows: Rows
+    samples: Weights
     layout: Layout
-    counts_own: bool = False
-    per_view: bool = False
 
     def near(self, neighborhoods: Neighborhoods, tile: int, share: float) -> Near:
         """The entries of a tile that matter, over columns instead of samples.
@@ -49,60 +51,56 @@ class NeighborWeights:
             tile: The number of one of its tiles.
             share: The weight of each anchor that may be dropped.
         """
-        assert isinstance(self.rows, LocalRows)
-        samples, weights, dropped = self.rows.near(neighborhoods, tile, share)
+        assert isinstance(self.samples.rows, LocalRows)
+        samples, weights, dropped = self.samples.rows.near(neighborhoods, tile, share)
         if not self.layout.within:
             return Near(samples, weights, dropped)
         in_batch = samples < self.layout.batch
         batch = weights[:, in_batch]
-        if not self.per_view:
+        if not self.samples.per_view:
             batch = batch.mul_(0.5)
             weights[:, in_batch] = batch
         columns = torch.cat([samples, samples[in_batch] + self.layout.samples])
         return Near(columns, torch.cat([weights, batch], dim=1), dropped)
 
     def tile(self, start: int, stop: int) -> Tensor:
-        layout = self.layout
-        weights = self.rows(layout.first + start, layout.first + stop)
+        layout, per_view = self.layout, self.samples.per_view
+        weights = self.samples.rows(layout.first + start, layout.first + stop)
         if not layout.within:
             return weights
         batch = weights[:, : layout.batch]
-        if not self.per_view:
+        if not per_view:
             batch.mul_(0.5)
         weights = torch.cat([weights, batch], dim=1)
-        if self.counts_own:
-            if not self.per_view:
+        if self.samples.counts_own:
+            if not per_view:
                 layout.positive(weights, start, stop).mul_(2.0)
             layout.own(weights, start, stop).zero_()
         return weights
 
 
-@dataclass
-class Floor:
-    """The logarithm of the smallest possible estimate, and how many estimates were raised to it."""
-
-    log: float
-    of_temperature: bool = False
-    """Whether it is -1 / temperature, which has a gradient where the temperature is learned."""
-    anchors: int = 0
-    floored: list[Tensor] = field(default_factory=list)
-
-    def forget(self, anchors: int) -> None:
-        """Forget the estimates of the last anchors, which are computed again."""
-        self.anchors -= anchors
-        self.floored.pop()
-
-    def share(self) -> Tensor:
-        """The share of anchors whose estimate was raised, 0-d."""
-        return sum(self.floored, torch.zeros(())) / max(self.anchors, 1)
-
-
-@dataclass
-class Marginal:
-    """InfoNCE: softplus(marg - pos)."""
+@dataclass(frozen=True)
+class TiledObjective(ABC):
+    """An objective that computes its own gradient."""
 
     layout: Layout
     temperature: float
+
+    learns_floor: ClassVar[bool] = True
+    """Whether the floor is -1 / temperature, which has a gradient if the temperature is learned."""
+
+    @property
+    def log_floor(self) -> float:
+        """The logarithm of the smallest possible estimate."""
+        return -1 / self.temperature
+
+    @abstractmethod
+    def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
+        """As in `core.Objective`."""
+
+
+class Marginal(TiledObjective):
+    """InfoNCE: softplus(marg - pos)."""
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         positive = self.layout.positive(scores, start, stop).clone()
@@ -112,30 +110,30 @@ class Marginal:
         return _positive_against(positive, unshifted(total.log(), shift), scores, total)
 
 
-@dataclass
-class WeightedNegatives:
-    """Fair and HardNeg CCL-K: softplus(log n + cond - pos), with n negatives as in InfoNCE."""
+@dataclass(frozen=True)
+class WeightedObjective(TiledObjective):
+    """A tiled objective of weights."""
 
-    layout: Layout
-    temperature: float
-    weights: NeighborWeights
-    log_count: float = field(init=False)
-    floor: Floor = field(init=False)
-    neighborhoods: Neighborhoods | None = field(default=None, init=False)
-    """Where only some columns of an anchor matter; None to compute all of them."""
+    weights: ColumnWeights
+
+
+class WeightedNegatives(WeightedObjective):
+    """Fair and HardNeg CCL-K: softplus(log n + cond - pos), with n negatives as in InfoNCE."""
 
     @property
     def scores_all(self) -> bool:
         """Whether all columns have a weight, whatever the condition."""
-        return self.weights.counts_own
+        return self.weights.samples.counts_own
 
-    def __post_init__(self) -> None:
-        self.log_count = math.log(self.layout.negatives)
-        self.floor = Floor(-1 / self.temperature, of_temperature=True)
+    @property
+    def log_count(self) -> float:
+        """log n."""
+        return math.log(self.layout.negatives)
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
+        weights = self.weights.tile(start, stop)
         positive = self.layout.positive(scores, start, stop).clone()
-        return self.contrast(positive, scores, self.weights.tile(start, stop))[0]
+        return self.contrast(positive, scores, weights)[0]
 
     def contrast(
         self, positive: Tensor, scores: Tensor, weights: Tensor
@@ -147,15 +145,16 @@ class WeightedNegatives:
             scores: Scores of the columns, (rows, columns).
             weights: Weights of the columns, (rows, columns).
         """
-        cond = estimate(scores, weights, self.temperature, self.floor)
+        cond = estimate(scores, weights, self.temperature, self.log_floor)
         result = _positive_against(positive, cond.log + self.log_count, cond.terms, cond.total)
         result.coefficient = result.coefficient.where(cond.alive, 0.0)
-        if self.floor.of_temperature and result.pull is not None:
-            result.of_floor = -result.pull.where(~cond.alive, 0.0)
+        result.clamped = (~cond.alive).sum()
+        if self.learns_floor and result.positive_grad is not None:
+            result.floor_grad = -result.positive_grad.where(~cond.alive, 0.0)
         return result, cond
 
 
-@dataclass
+@dataclass(frozen=True)
 class CorrectedNegatives(WeightedNegatives):
     """HardNeg CCL-K with a share of uniform negatives, and corrected for a share tau_plus of false
     ones: (c - tau_plus e^pos) / (1 - tau_plus) instead of c.
@@ -166,96 +165,82 @@ class CorrectedNegatives(WeightedNegatives):
 
     @property
     def scores_all(self) -> bool:
-        return self.uniform_share > 0
+        return self.uniform_share > 0 or super().scores_all
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         positive = self.layout.positive(scores, start, stop).clone()
         weights = self.weights.tile(start, stop)
         if self.uniform_share:
             uniform = torch.full_like(weights, self.uniform_share / self.layout.negatives)
-            self.layout.fill(uniform, start, stop, 0.0)
-            weights.mul_(1 - self.uniform_share).add_(uniform)
+            weights.mul_(1 - self.uniform_share)
+            weights.add_(self.layout.fill(uniform, start, stop, 0.0))
         return self.contrast(positive, scores, weights)[0]
 
     def contrast(
         self, positive: Tensor, scores: Tensor, weights: Tensor
     ) -> tuple[TileResult, ConditionalMean]:
-        tau = self.tau_plus
-        if not tau:
+        if not self.tau_plus:
             return super().contrast(positive, scores, weights)
-        cond = estimate(scores, weights, self.temperature, self.floor)
-        positive = positive.to(cond.log.dtype)
-        false = tau * (positive - cond.log).clamp_max(60.0).exp()
-        corrected = cond.log + torch.log1p(-false.clamp_max(1 - 1e-7)) - math.log1p(-tau)
-        alive = cond.alive & (false < 1 - 1e-7) & (corrected > self.floor.log)
-        self.floor.floored[-1] = (~alive).sum()
-        negative = corrected.where(alive, self.floor.log) + self.log_count
-        pressure = (negative - positive).sigmoid()
-        per_unit = (pressure / (1 - false)).where(alive, 0.0)
+        cond = estimate(scores, weights, self.temperature, self.log_floor)
         dtype = cond.terms.dtype
-        result = TileResult(
-            softplus(negative - positive).to(dtype),
-            cond.terms,
-            (per_unit / cond.total).where(alive, 0.0).to(dtype),
-            (-pressure - per_unit * false).to(dtype),
-        )
-        if self.floor.of_temperature:
-            result.of_floor = pressure.where(~alive, 0.0).to(dtype)
-        return result, cond
+        with torch.enable_grad():
+            log = cond.log.detach().requires_grad_()
+            positive = positive.to(log.dtype).requires_grad_()
+            floor = torch.full_like(log, self.log_floor).requires_grad_()
+            negative, alive = without_false_negatives(log, positive, self.tau_plus, floor)
+            alive = alive & cond.alive
+            loss = softplus(negative.where(alive, floor) + self.log_count - positive)
+            of_log, of_positive, of_floor = (
+                gradient.to(dtype)
+                for gradient in torch.autograd.grad(loss.sum(), (log, positive, floor))
+            )
+        coefficient = (of_log / cond.total).where(alive, 0.0).to(dtype)
+        return TileResult(
+            loss.detach().to(dtype), cond.terms, coefficient, of_positive, of_floor, (~alive).sum()
+        ), cond
 
 
 class ClusterNegatives(WeightedNegatives):
     """The cluster baseline Fair-InfoNCE: the sum over the other samples of the anchor's cluster."""
 
-    def __post_init__(self) -> None:
-        self.log_count = 0.0
-        self.floor = Floor(-math.inf)
+    log_count = 0.0
+    log_floor = -math.inf
+    learns_floor = False
 
 
-@dataclass
-class WeightedPositives:
+class WeightedPositives(WeightedObjective):
     """WeaklySup CCL-K: softplus(marg - cond)."""
 
-    layout: Layout
-    temperature: float
-    weights: NeighborWeights
-    floor: Floor = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.floor = Floor(-1 / self.temperature, of_temperature=True)
-
-    def exclude_positive(self, tile: Tensor, start: int, stop: int, value: float) -> None:
-        """Overwrite the entries of the positives, which the marginal does not contain."""
-        self.layout.positive(tile, start, stop).fill_(value)
+    excludes_positive: ClassVar[bool] = True
+    """Whether the marginal lacks the positive pair."""
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
         weights = self.weights.tile(start, stop)
         if self.layout.within:
             self.layout.own(scores, start, stop).fill_(-math.inf)
-        cond = estimate(scores, weights, self.temperature, self.floor)
-        shift = None
-        if cond.exponentials is not None:
-            slope = cond.exponentials
-            self.exclude_positive(slope, start, stop, 0.0)
-        else:
-            self.exclude_positive(scores, start, stop, -math.inf)
+        cond = estimate(scores, weights, self.temperature, self.log_floor)
+        shift, slope = None, cond.exponentials
+        if self.excludes_positive:
+            excluded, value = (scores, -math.inf) if slope is None else (slope, 0.0)
+            self.layout.positive(excluded, start, stop).fill_(value)
+        if slope is None:
             slope, shift = exponentiate(scores, self.temperature)
         marginal = slope.sum(dim=1)
         gap = unshifted(marginal.log(), shift) - cond.log
         slope.mul_(marginal.reciprocal()[:, None])
         slope.addcmul_(cond.terms, cond.total.reciprocal().neg_().where(cond.alive, 0.0)[:, None])
-        pressure = gap.sigmoid().to(slope.dtype)
-        of_floor = pressure.where(~cond.alive, 0.0).neg_() if self.floor.of_temperature else None
-        return TileResult(softplus(gap).to(slope.dtype), slope, pressure, of_floor=of_floor)
+        negative_prob = gap.sigmoid().to(slope.dtype)
+        return TileResult(
+            softplus(gap).to(slope.dtype),
+            slope,
+            negative_prob,
+            floor_grad=negative_prob.where(~cond.alive, 0.0).neg_() if self.learns_floor else None,
+            clamped=(~cond.alive).sum(),
+        )
 
 
-@dataclass
-class MeanOfLogs(ABC):
+class MeanOfLogs(WeightedObjective):
     """The mean over positives j, with shares v_ij that sum to 1, of logsumexp_k S_ik - S_ij."""
-
-    layout: Layout
-    temperature: float
-    weights: NeighborWeights
 
     @abstractmethod
     def shares(self, start: int, stop: int) -> Tensor:
@@ -280,102 +265,79 @@ class ClusterPositives(MeanOfLogs):
         return mask.div_(mask.sum(dim=1, keepdim=True))
 
 
-@dataclass
+@dataclass(frozen=True)
 class OuterPositives(MeanOfLogs):
     """WeaklySup CCL-K with a mean of logarithms: the weights as shares, beside the own pair's."""
 
     own_share: float
-    floor: Floor = field(default_factory=lambda: Floor(-math.inf))
-
-    def __post_init__(self) -> None:
-        self.weights = replace(self.weights, per_view=False)  # shares of samples, not of views
 
     def shares(self, start: int, stop: int) -> Tensor:
-        weights = self.weights.tile(start, stop).relu_()  # "paper" has negative ones
+        samples = replace(self.weights.samples, per_view=False)  # shares of samples, not of views
+        weights = replace(self.weights, samples=samples).tile(start, stop)
+        weights.relu_()  # "paper" has negative ones
         self.layout.positive(weights, start, stop).zero_()
-        # Weights that sum to less than 1 tell of few neighbors: the own pair has the rest.
+        # If the weights sum to less than 1, the remainder goes to the anchor's own pair.
         weights.mul_((1 - self.own_share) / weights.sum(dim=1, keepdim=True).clamp_min(1.0))
         self.layout.positive(weights, start, stop).copy_(1 - weights.sum(dim=1))
         return weights
 
 
-@dataclass
-class ReweightedNegatives:
+@dataclass(frozen=True)
+class ReweightedNegatives(TiledObjective):
     """Robinson et al. 2021: the n negatives weighted by exp(beta S), corrected for a share
-    tau_plus of false negatives.
-
-    The correction subtracts two numbers that can be nearly equal, which multiplies the rounding
-    error of their scores. With `exact`, (n, d) anchors divided by the temperature and
-    (columns, d) neighbors in float64, the scores of such anchors are computed again in float64.
+    tau_plus of false negatives. Its slope comes from autograd, tile by tile.
     """
 
-    layout: Layout
-    temperature: float
     beta: float
     tau_plus: float
-    exact: tuple[Tensor, Tensor] | None = None
 
     def tile(self, scores: Tensor, start: int, stop: int) -> TileResult:
-        count, beta, tau = self.layout.negatives, self.beta, self.tau_plus
-        dtype = scores.dtype
-        positive = self.layout.positive(scores, start, stop).clone()
-        self.layout.fill(scores, start, stop, -math.inf)
-        shift = scores.amax(dim=1, keepdim=True)
-        scores.sub_(shift)
-        self.layout.fill(scores, start, stop, 0.0)
-        hard = (scores * beta).exp_()
-        harder = scores.mul_(1 + beta).exp_()
-        self.layout.fill(hard, start, stop, 0.0)
-        self.layout.fill(harder, start, stop, 0.0)
-        weight, total = hard.sum(dim=1), harder.sum(dim=1)
-        reweighted = total.log() - weight.log() + shift[:, 0] + math.log(count)
-        if self.exact is not None:
-            positive, reweighted = self._refine(positive.double(), reweighted.double(), start)
-        # (reweighted - tau n pos) / (1 - tau), at least n exp(-1 / temperature), all in logarithms.
-        false = self._false(positive, reweighted)
-        floor = math.log(count) - 1 / self.temperature
-        corrected = reweighted + torch.log1p(-false.clamp_max(1 - 1e-7)) - math.log1p(-tau)
-        alive = (false < 1 - 1e-7) & (corrected > floor)
-        negative = corrected.where(alive, floor)
-        pressure = (negative - positive).sigmoid()
-        per_unit = (pressure / (1 - false)).where(alive, 0.0)
-        of_floor = pressure.where(~alive, 0.0)
-        slope = harder.mul_(((1 + beta) / total)[:, None]).addcmul_(hard, (-beta / weight)[:, None])
-        return TileResult(
-            softplus(negative - positive).to(dtype),
-            slope,
-            per_unit.to(dtype),
-            (-pressure - per_unit * false).to(dtype),
-            of_floor.to(dtype),
-        )
+        with torch.enable_grad():
+            scores = scores.detach().requires_grad_()
+            floor = scores.new_full((len(scores),), self.log_floor).requires_grad_()
+            loss = self._loss(scores, floor, start, stop)
+            slope, of_floor = torch.autograd.grad(loss.sum(), (scores, floor))
+        return TileResult(loss.detach(), slope, torch.ones_like(floor), floor_grad=of_floor)
 
-    def _false(self, positive: Tensor, reweighted: Tensor) -> Tensor:
-        """The share of the reweighted negatives that the correction subtracts; above 1 if the
-        correction exceeds them.
-        """
-        share = (positive - reweighted).clamp_max(60.0).exp()
-        return self.tau_plus * self.layout.negatives * share
+    def _loss(self, scores: Tensor, floor: Tensor, start: int, stop: int) -> Tensor:
+        excluded = torch.zeros_like(scores, dtype=torch.bool)
+        self.layout.fill(excluded, start, stop, True)
+        negatives = scores.masked_fill(excluded, -math.inf)
+        shift = negatives.detach().amax(dim=1, keepdim=True)
+        negatives = negatives - shift
+        harder = ((1 + self.beta) * negatives).exp().sum(dim=1)
+        hard = (self.beta * negatives).exp().sum(dim=1) if self.beta else self.layout.negatives
+        log = (harder / hard).log() + shift[:, 0]
+        positive = self.layout.positive(scores, start, stop)
+        negative, _ = without_false_negatives(log, positive, self.tau_plus, floor)
+        return softplus(negative + math.log(self.layout.negatives) - positive)
 
-    def _refine(self, positive: Tensor, reweighted: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Compute both again, in float64, for the anchors whose correction cancels."""
-        assert self.exact is not None
-        anchors, neighbors = self.exact
-        false = self._false(positive, reweighted)
-        error = torch.finfo(torch.float32).eps / self.temperature
-        rows = (false * error > _LARGEST_ERROR * (1 - false).abs()).nonzero()[:, 0]
-        if len(rows):
-            scores = anchors[start + rows] @ neighbors.T
-            columns = self.layout.first + start + rows
-            order = torch.arange(len(rows), device=rows.device)
-            positive[rows] = scores[order, columns]
-            scores[order, columns] = -math.inf
-            if self.layout.within:
-                scores[order, self.layout.samples + columns] = -math.inf
-            harder = torch.logsumexp(scores * (1 + self.beta), dim=1)
-            # beta = 0 would multiply -inf by 0
-            hard = torch.logsumexp(scores.where(scores.isneginf(), scores * self.beta), dim=1)
-            reweighted[rows] = harder - hard + math.log(self.layout.negatives)
-        return positive, reweighted
+
+def without_false_negatives(
+    log: Tensor, positive: Tensor, tau_plus: float, floor: Tensor
+) -> tuple[Tensor, Tensor]:
+    """log((e^log - tau_plus e^positive) / (1 - tau_plus)), at least the floor, and where it is
+    above it.
+    """
+    false = tau_plus * (positive - log).clamp_max(60.0).exp()
+    corrected = log + torch.log1p(-false.clamp_max(1 - 1e-7)) - math.log1p(-tau_plus)
+    alive = (false < 1 - 1e-7) & (corrected > floor)
+    return corrected.where(alive, floor), alive
+
+
+def in_range(dtype: torch.dtype, temperature: float) -> bool:
+    """Whether any score at this temperature can be exponentiated as it is."""
+    return 1 / temperature <= LARGEST_UNSHIFTED[dtype]
+
+
+def exponentiate(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor | None]:
+    """exp(scores - shift), which overwrites the scores, and the shift (rows, 1); None if they are
+    in range without a shift.
+    """
+    if in_range(scores.dtype, temperature):
+        return scores.exp_(), None
+    shift = scores.amax(dim=1, keepdim=True)
+    return scores.sub_(shift).exp_(), shift
 
 
 def unshifted(logarithm: Tensor, shift: Tensor | None) -> Tensor:
@@ -390,8 +352,8 @@ def _positive_against(
     sum of the terms.
     """
     gap = negative - positive
-    pressure = gap.sigmoid().to(terms.dtype)
-    return TileResult(softplus(gap).to(terms.dtype), terms, pressure / total, -pressure)
+    negative_prob = gap.sigmoid().to(terms.dtype)
+    return TileResult(softplus(gap).to(terms.dtype), terms, negative_prob / total, -negative_prob)
 
 
 @dataclass
@@ -410,7 +372,9 @@ class ConditionalMean:
     """exp S, in the memory of the scores; None if out of range, when the scores are unchanged."""
 
 
-def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) -> ConditionalMean:
+def estimate(
+    scores: Tensor, weights: Tensor, temperature: float, log_floor: float
+) -> ConditionalMean:
     """Estimate cond; `scores` and `weights` are overwritten.
 
     exp S lies between exp(-1/temperature) and exp(1/temperature), so an estimate below the former,
@@ -433,7 +397,5 @@ def estimate(scores: Tensor, weights: Tensor, temperature: float, floor: Floor) 
         terms = exponents.sub_(shift).exp_().copysign_(weights).to(scores.dtype)
         total = terms.sum(dim=1)
         cond = total.log() + shift[:, 0]
-    alive = (total > 0) & (cond > floor.log)
-    floor.anchors += len(total)
-    floor.floored.append((~alive).sum())
-    return ConditionalMean(terms, total, cond.where(alive, floor.log), alive, exponentials)
+    alive = (total > 0) & (cond > log_floor)
+    return ConditionalMean(terms, total, cond.where(alive, log_floor), alive, exponentials)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from cclk.errors import DataError, SettingsError
+from cclk.errors import SettingsError
 
 Views = Literal["cross", "all"]
 Reduction = Literal["mean", "sum", "none"]
@@ -22,16 +22,14 @@ Support = tuple[Tensor, object]
 
 @dataclass(frozen=True)
 class Options:
-    """The options of every loss."""
+    """The options of every loss, checked once, when the loss is constructed."""
 
     temperature: float = 0.1
+    """The first one, if it is learned."""
     views: Views = "cross"
     symmetric: bool = False
     gather_distributed: bool = False
     reduction: Reduction = "mean"
-
-    learned: Tensor | None = None
-    """The temperature as a differentiable number, if it is learned."""
 
     def __post_init__(self) -> None:
         if isinstance(self.temperature, Tensor):
@@ -44,10 +42,11 @@ class Options:
             raise SettingsError(
                 f"temperature is {self.temperature!r}: it must be a positive number, such as 0.1"
             )
-        if not SMALLEST_TEMPERATURE <= self.scale < float("inf"):
+        object.__setattr__(self, "temperature", float(self.temperature))
+        if not SMALLEST_TEMPERATURE <= self.temperature < float("inf"):
             raise SettingsError(
-                f"temperature is {self.scale:g}: it must be a positive number, such as 0.1, and at"
-                f" least {SMALLEST_TEMPERATURE:g}"
+                f"temperature is {self.temperature:g}: it must be a positive number, such as 0.1,"
+                f" and at least {SMALLEST_TEMPERATURE:g}"
             )
         if self.views not in ("cross", "all"):
             raise SettingsError(f"views is {self.views!r}: it must be 'cross' or 'all'")
@@ -55,20 +54,3 @@ class Options:
             raise SettingsError(
                 f"reduction is {self.reduction!r}: it must be 'mean', 'sum' or 'none'"
             )
-
-    @property
-    def scale(self) -> float:
-        """The temperature as a number."""
-        return float(self.temperature)
-
-
-def split_support(support: Support | None) -> tuple[Tensor | None, object]:
-    """The embeddings and the condition of the support."""
-    if support is None:
-        return None, None
-    if not isinstance(support, tuple) or len(support) != 2:
-        raise DataError(
-            "support must be a pair (y_extra, condition_extra): embeddings (q, d) and their"
-            " condition, q rows"
-        )
-    return support

@@ -3,51 +3,54 @@
 Of an anchor with temperature t, columns with a total weight of d are dropped. As scores are at most
 1/t, their share of the estimate c is at most d exp(1/t) / c. Columns are dropped as long as this is
 below `TOLERANCE`, with the c that was computed. This is a bound of the error of log c, and so of
-the loss of the anchor, and of the share of its gradient that is missing. An estimate that is nearly
-as small as any can be may miss three times as much: as a block, as a sample, and as a weight.
+the loss of the anchor, and of the share of its gradient that is missing. Near the lower bound the
+error is at most three times the tolerance, because blocks, samples and weights are dropped
+separately.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from cclk.losses.core import Gradients
+from cclk.losses import core
+from cclk.losses.core import Objective, Sums
 from cclk.losses.objectives import WeightedNegatives
-from cclk.operator.neighborhoods import Neighborhoods
-from cclk.operator.operators import LocalRows
+from cclk.weights import neighborhoods
+from cclk.weights.neighborhoods import Neighborhoods
+from cclk.weights.operators import LocalRows
 
 TOLERANCE = {torch.float32: 1e-7, torch.float64: 1e-13}
 """The largest share of an estimate that may be dropped."""
+ALL = "all pairs are computed: the objective contains all of them"
 TYPICAL = -0.3
 """An estimate below exp(TYPICAL / t) is rare, and below exp(-1 / t) impossible: the columns of a
 tile are first selected for the former, and again for the latter where it is needed.
 """
 
 
-def prepare(objectives: Sequence[object], dtype: torch.dtype) -> str:
-    """Find the neighborhoods of objectives that have some, and return what is computed and why.
+def runner(objective: Objective, dtype: torch.dtype) -> tuple[core.Run, str]:
+    """Return what computes an objective, from all pairs or from those that matter, and why.
 
     Args:
-        objectives: Objectives of one loss; those of the same weights share their neighborhoods.
+        objective: The objective of one loss.
         dtype: The dtype of the embeddings.
     """
-    shared: dict[int, tuple[Neighborhoods | None, str]] = {}
-    for objective in objectives:
-        if not isinstance(objective, WeightedNegatives) or objective.scores_all:
-            return "all pairs are computed: the objective contains all of them"
-        rows, layout = objective.weights.rows, objective.layout
-        if not isinstance(rows, LocalRows):
-            return "all pairs are computed: every sample has a weight"
-        if id(rows) not in shared:
-            anchors = range(layout.first, layout.first + layout.anchors)
-            share = _share(objective, TYPICAL / objective.temperature, dtype)
-            shared[id(rows)] = rows.neighborhoods(anchors, share)
-        objective.neighborhoods, reason = shared[id(rows)]
-    return reason
+    every, layout = partial(core.run, objective), objective.layout
+    if layout.samples < neighborhoods.SMALLEST:
+        return every, f"all pairs are computed: fewer than {neighborhoods.SMALLEST} samples"
+    if not isinstance(objective, WeightedNegatives) or objective.scores_all:
+        return every, ALL
+    rows = objective.weights.samples.rows
+    if not isinstance(rows, LocalRows):
+        return every, "all pairs are computed: every sample has a weight"
+    anchors = range(layout.first, layout.first + layout.anchors)
+    share = _share(TYPICAL, objective.temperature, dtype)
+    tree, reason = rows.neighborhoods(anchors, share)
+    return every if tree is None else partial(run, objective, tree), reason
 
 
 def negligible(dtype: torch.dtype, temperature: float, samples: int) -> float:
@@ -61,61 +64,61 @@ def negligible(dtype: torch.dtype, temperature: float, samples: int) -> float:
     return TOLERANCE[dtype] * math.exp(-2 / temperature) / samples
 
 
-def _share(objective: WeightedNegatives, log_estimate: float, dtype: torch.dtype) -> float:
-    """The weight that may be dropped from an anchor with this estimate."""
-    return TOLERANCE[dtype] * math.exp(log_estimate - 1 / objective.temperature)
+def _share(log_estimate: float, temperature: float, dtype: torch.dtype) -> float:
+    """The weight that may be dropped from an anchor whose estimate is this over temperature."""
+    return TOLERANCE[dtype] * math.exp(log_estimate / temperature - 1 / temperature)
 
 
 def run(
+    objective: WeightedNegatives,
+    tree: Neighborhoods,
     anchors: Tensor,
     neighbors: Tensor,
-    objective: WeightedNegatives,
-    neighborhoods: Neighborhoods,
     factor: float,
     incoming: Tensor | None,
     grad: bool,
-) -> tuple[Tensor, Gradients | None]:
-    """The losses of all anchors, and, if `grad`, the gradients of their sum (weighted by
-    `incoming`), as `core.run` computes them from all columns.
-    """
+) -> Sums:
+    """Compute a `core.Run` from the columns that matter."""
     layout, temperature = objective.layout, objective.temperature
-    losses = anchors.new_empty(layout.anchors)
+    losses, clamped = anchors.new_empty(layout.anchors), anchors.new_zeros(())
     gradients = (
         (torch.empty_like(anchors), torch.zeros_like(neighbors), neighbors.new_zeros(()))
         if grad
         else None
     )
-    for number, tile in enumerate(neighborhoods.tiles):
+    for number, tile in enumerate(tree.tiles):
         here = tile - layout.first
         rows = anchors.index_select(0, here).mul_(factor)
         positives = neighbors.index_select(0, tile)
-        for log_estimate in (TYPICAL / temperature, -1 / temperature):
-            share = _share(objective, log_estimate, rows.dtype)
-            columns, weights, dropped = objective.weights.near(neighborhoods, number, share)
+        for log_estimate in (TYPICAL, -1.0):
+            share = _share(log_estimate, temperature, rows.dtype)
+            columns, weights, dropped = objective.weights.near(tree, number, share)
             candidates = neighbors.index_select(0, columns)  # several times faster than []
             result, cond = objective.contrast(
                 (rows * positives).sum(dim=1), (candidates @ rows.T).T, weights
             )
             limit = math.log(TOLERANCE[rows.dtype]) - 1 / temperature + cond.log.double()
-            if bool((dropped.log() <= limit).all()) or log_estimate * temperature <= -1:
+            if bool((dropped.log() <= limit).all()):
                 break
-            objective.floor.forget(len(rows))
         losses.index_copy_(0, here, result.loss)
+        if result.clamped is not None:
+            clamped += result.clamped
         if gradients is None:
             continue
         of_anchors, of_neighbors, of_floor = gradients
-        result = result.times(None if incoming is None else incoming[here])
-        coefficient, pull, floored = result.coefficient[:, None], result.pull, result.of_floor
+        if incoming is not None:
+            result = result.times(incoming[here])
+        coefficient, positive_grad = result.coefficient[:, None], result.positive_grad
         local = (result.slope @ candidates).mul_(coefficient * factor)
         slope = result.slope
         if layout.fixed and layout.support:  # samples of the support have no gradient
             learned = ((columns < layout.batch) | (columns >= layout.samples)).nonzero()[:, 0]
             columns, slope = columns[learned], slope.index_select(1, learned)
         of_neighbors.index_add_(0, columns, slope.T @ (rows * coefficient))
-        if pull is not None:
-            local.addcmul_(positives, pull[:, None], value=factor)
-            of_neighbors.index_add_(0, tile, rows * pull[:, None])
+        if positive_grad is not None:
+            local.addcmul_(positives, positive_grad[:, None], value=factor)
+            of_neighbors.index_add_(0, tile, rows * positive_grad[:, None])
         of_anchors.index_copy_(0, here, local)
-        if floored is not None:
-            of_floor += floored.sum()
-    return losses, gradients
+        if result.floor_grad is not None:
+            of_floor += result.floor_grad.sum()
+    return Sums(losses, clamped, gradients)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
-from cclk.losses.autograd import MakeObjective
-from cclk.losses.conditional import ConditionalLoss
+from cclk.losses.base import ConditionalLoss
 from cclk.losses.objectives import OuterPositives, WeightedPositives
 from cclk.losses.options import Reduction, Views
-from cclk.operator.solvers import Solver
+from cclk.weights.solvers import Solver
 
 Positives = Literal["inner", "outer"]
-
-
-def make_objective(positives: str, own_share: float) -> MakeObjective:
-    """Return the objective of one form of the positives, or raise a `SettingsError`."""
-    if positives not in ("inner", "outer"):
-        raise SettingsError(f"positives is {positives!r}: it must be 'inner' or 'outer'")
-    if not 0 <= own_share <= 1:
-        raise SettingsError(f"own_share is {own_share}: it must be between 0 and 1")
-    if positives == "inner":
-        return WeightedPositives
-    return partial(OuterPositives, own_share=own_share)
 
 
 class WeaklySupCCLK(ConditionalLoss):
@@ -34,7 +23,7 @@ class WeaklySupCCLK(ConditionalLoss):
     .. math:: L = -\frac1b \sum_i \log \frac{c_i}{c_i + \sum_{j \ne i} e^{S_{ij}}}, \quad
               c_i = \sum_j w(z_j, z_i)\, e^{S_{ij}}
 
-    Positives from P(X | Z) P(Y | Z), estimated with the weights w of `cclk.operator.weights`;
+    Positives from P(X | Z) P(Y | Z), estimated with the weights w of `cclk.weights`;
     negatives from P(X) P(Y). This is positives="inner": the logarithm of a mean, which one close
     neighbor can satisfy. positives="outer", the mean of logarithms, asks for all neighbors:
 
@@ -44,34 +33,16 @@ class WeaklySupCCLK(ConditionalLoss):
               v_{ii} = 1 - \sum_{j \ne i} v_{ij}
 
     Args:
-        kernel: Similarity of two values of the condition. The default, `RBF(length_scale="auto")`,
-            is for numbers; `Delta` is for categories.
-        ridge: Regularization of the operator W = (K + ridge I)^-1 K.
-        solver: How W is computed: "auto", "exact", "features", "nystrom" or
-            `cclk.Nystrom(landmarks)`. After a call, `loss.report` holds the selected solver and
-            the reason.
-        weights: "loo" (leave-one-out), "paper" (the literal equation), "release" (the authors'
-            code), "nw" (kernel average) or "auto", the default of the loss: "loo".
+        {kernel}
+        {weights}
         positives: "inner", the paper's equation, or "outer", where the logarithm is (see above).
         own_share: With positives="outer", the least share of the anchor's own other view among its
             positives. It is larger for an anchor with few neighbors, whose weights sum to less
             than 1.
-        temperature: Scores are cosine similarities divided by the temperature.
-        views: "cross" compares an anchor with the samples of the other view, as the paper's
-            equations do; "all" also with those of the same view, as SimCLR does.
-        symmetric: Average the loss with x as anchors and the loss with y as anchors.
-        gather_distributed: Compute the loss of the joined batch of all `torch.distributed`
-            processes. Gradients averaged over processes, as by DistributedDataParallel, are those
-            of the joined batch.
-        reduction: "mean", "sum" or "none" over anchors.
-        learn_temperature: Learn the logarithm of the temperature, from this one on and not below
-            0.01. Pass `loss.parameters()` to the optimizer as well.
+        {options}
 
     Shape:
-        x, y: (b, d), of any norm.
-        condition: (b,), (b, k), a data frame or a mapping of columns.
-        support: ((q, d), q rows of condition), more candidates.
-        Result: a scalar, or (b,) with reduction="none".
+        {shape}
 
     Example:
         >>> import torch
@@ -86,6 +57,8 @@ class WeaklySupCCLK(ConditionalLoss):
         of Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, and of Dufumier et al.,
         Contrastive Learning with Continuous Proxy Meta-Data, MICCAI 2021.
     """
+
+    objective: Callable[..., Any] = WeightedPositives
 
     def __init__(
         self,
@@ -115,11 +88,13 @@ class WeaklySupCCLK(ConditionalLoss):
             reduction=reduction,
             learn_temperature=learn_temperature,
         )
-        self._make = make_objective(positives, own_share)
+        if positives not in ("inner", "outer"):
+            raise SettingsError(f"positives is {positives!r}: it must be 'inner' or 'outer'")
+        if not 0 <= own_share <= 1:
+            raise SettingsError(f"own_share is {own_share}: it must be between 0 and 1")
         self.positives, self.own_share = positives, own_share
-
-    def tiled_objective(self) -> MakeObjective:
-        return self._make
+        if positives == "outer":
+            self.objective = partial(OuterPositives, own_share=own_share)
 
     def settings(self) -> dict[str, object]:
         shown = super().settings()

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cclk.errors import SettingsError
 from cclk.models.feature_noise import FeatureNoise
@@ -59,10 +58,8 @@ class Encoder(nn.Module):
         shape = (2, channels, size, size) if size else (2, channels)
         self.last: nn.Linear | None = None
         self.noise: FeatureNoise | None = None
-        self._channels_last = self.inputs.images
-        with _ConvolutionRecord() as record:
-            self.width = self._infer_width(torch.zeros(shape).to(parameter))
-        self._channels_last = self.inputs.images and not record.narrow
+        self._channels_last = not _has_narrow_convolution(network)
+        self.width = self._infer_width(torch.zeros(shape).to(parameter))
         self.network_width = self.width
         if width is not None:
             self.last = nn.Linear(self.width, width).to(parameter)
@@ -123,32 +120,18 @@ class Encoder(nn.Module):
         return features.shape[1]
 
 
-class _ConvolutionRecord(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Record whether a network computes a convolution that oneDNN gets wrong with channels last.
+def _has_narrow_convolution(network: nn.Module) -> bool:
+    """Whether oneDNN may compute a gradient of this network wrongly with the channels last.
 
-    The gradient of the weights of a strided 1 x 1 convolution of one group is computed in a
-    workspace that is too small if the convolution has fewer inputs than a vector register has
-    floats (uxlfoundation/oneDNN issue 6035). It is silently wrong, or the process crashes or
-    hangs. All versions of torch up to 2.13 (oneDNN 3.12) are affected. Remove this class when the
-    lowest torch of pyproject.toml contains a oneDNN in which that issue is fixed:
-    tests/models/test_narrow_networks.py then passes without it.
+    The gradient of the weights of a strided 1 x 1 convolution is computed in a workspace that is
+    too small if the convolution has fewer inputs than a vector register has floats
+    (uxlfoundation/oneDNN issue 6035). It is silently wrong, or the process crashes or hangs. All
+    versions of torch up to 2.13 (oneDNN 3.12) are affected. Strides are not attributes of weights,
+    so other 1 x 1 convolutions count too. Remove this when tests/models/test_narrow_networks.py
+    passes without it.
     """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.narrow = False
-        self._floats = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        # Traced modules call `_convolution`, whose first arguments are the same.
-        aten = torch.ops.aten
-        if func in (aten.convolution.default, aten._convolution.default):
-            # The weights of a transposed convolution are (inputs, outputs, ...): the gradient of
-            # its weights is that of a convolution with its inputs and outputs exchanged.
-            weight, stride, groups = args[1], args[3], args[8]
-            pointwise = all(length == 1 for length in weight.shape[2:])
-            if pointwise and groups == 1 and max(stride) > 1 and weight.shape[1] < self._floats:
-                self.narrow = True
-        return func(*args, **(kwargs or {}))
+    floats = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
+    return any(
+        weight.dim() == 4 and weight.shape[2:] == (1, 1) and weight.shape[1] < floats
+        for weight in network.parameters()
+    )

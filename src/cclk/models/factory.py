@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
@@ -10,8 +9,6 @@ from torch import nn
 from cclk.errors import SettingsError
 from cclk.models.encoder import Encoder
 from cclk.models.lenet import LeNet5
-from cclk.models.mlp import MLP
-from cclk.models.resnet import ResNet, Stem
 from cclk.registry import ENCODERS
 
 
@@ -69,30 +66,3 @@ def lenet5(channels: int, size: int) -> nn.Module:
             " them, or use a resnet"
         )
     return LeNet5(channels)
-
-
-def mlp(channels: int, hidden: Sequence[int] = (256, 256)) -> nn.Module:
-    return MLP(channels, hidden)
-
-
-def _resnet(depth: int) -> Callable[..., nn.Module]:
-    def build(
-        channels: int,
-        stem: Stem = "cifar",
-        width: int = 64,
-        blocks: Sequence[int] | None = None,
-        zero_init_residual: bool = False,
-    ) -> nn.Module:
-        return ResNet(
-            channels,
-            depth=depth,
-            stem=stem,
-            width=width,
-            blocks=blocks,
-            zero_init_residual=zero_init_residual,
-        )
-
-    return build
-
-
-resnet18, resnet34, resnet50 = map(_resnet, (18, 34, 50))

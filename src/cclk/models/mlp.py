@@ -16,14 +16,14 @@ def hidden_layer(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
 
 
 class MLP(nn.Module):
-    """Vectors (b, inputs) to (b, hidden[-1]) features: linear, batch norm and ReLU per layer.
+    """Vectors (b, channels) to (b, hidden[-1]) features: linear, batch norm and ReLU per layer.
 
     Args:
-        inputs: number of columns of the vectors.
+        channels: number of columns of the vectors.
         hidden: width of each layer.
     """
 
-    def __init__(self, inputs: int, hidden: Sequence[int] = (256, 256)) -> None:
+    def __init__(self, channels: int, hidden: Sequence[int] = (256, 256)) -> None:
         super().__init__()
         if not hidden or min(hidden) < 1:
             raise SettingsError(
@@ -31,8 +31,8 @@ class MLP(nn.Module):
             )
         layers: list[nn.Module] = []
         for width in hidden:
-            layers += hidden_layer(inputs, width)
-            inputs = width
+            layers += hidden_layer(channels, width)
+            channels = width
         self.layers = nn.Sequential(*layers)
 
     def forward(self, vectors: Tensor) -> Tensor:

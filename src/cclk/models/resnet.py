@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -51,26 +51,26 @@ _MOST_BLOCKS = 256
 _DEPTHS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
-class ResNet(nn.Module):
-    """Images (b, channels, h, w) to (b, 8 width) features, or (b, 32 width) for depth 50.
+class ResNet18(nn.Module):
+    """Images (b, channels, h, w) to (b, 8 width) features.
 
     Args:
         channels: number of channels of the images.
-        depth: 18, 34 or 50.
         stem: "imagenet" is a 7 x 7 convolution of stride 2 and a max pool; "cifar", for small
             images, is a 3 x 3 convolution without pooling.
         width: number of channels after the stem.
-        blocks: number of blocks in each of the four stages; None: the standard ones of `depth`.
+        blocks: number of blocks in each of the four stages; None: the standard ones.
         zero_init_residual: initialize every block as its shortcut, which improves long training of
             deep networks (Goyal et al. 2017). A short training of a small network spends much of
             its time on leaving this state.
     """
 
+    depth: ClassVar[int] = 18
+
     def __init__(
         self,
         channels: int,
         *,
-        depth: int,
         stem: Stem = "cifar",
         width: int = 64,
         blocks: Sequence[int] | None = None,
@@ -90,7 +90,7 @@ class ResNet(nn.Module):
                 f"blocks is {blocks}: it must be four numbers from 1 to {_MOST_BLOCKS}, one per"
                 " stage, such as (1, 1, 1, 1)"
             )
-        bottleneck = depth == 50
+        bottleneck = self.depth == 50
         kernel, stride = (3, 1) if stem == "cifar" else (7, 2)
         layers: list[nn.Module] = [
             _convolution(channels, width, kernel, stride),
@@ -100,7 +100,7 @@ class ResNet(nn.Module):
         if stem == "imagenet":
             layers.append(nn.MaxPool2d(3, 2, padding=1))
         inputs = width
-        for stage, count in enumerate(blocks or _DEPTHS[depth]):
+        for stage, count in enumerate(blocks or _DEPTHS[self.depth]):
             planes = width * 2**stage
             for index in range(count):
                 stride = 2 if stage > 0 and index == 0 else 1
@@ -116,3 +116,15 @@ class ResNet(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.layers(images)
         return features
+
+
+class ResNet34(ResNet18):
+    """`ResNet18` with more blocks."""
+
+    depth = 34
+
+
+class ResNet50(ResNet18):
+    """Images (b, channels, h, w) to (b, 32 width) features, by blocks of three convolutions."""
+
+    depth = 50

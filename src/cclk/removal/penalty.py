@@ -15,9 +15,9 @@ from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError, DataError
 from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import Scale
-from cclk.operator.solvers import check_ridge
 from cclk.removal.reader import EXACT_UP_TO, Bandwidths, Residuals, median_distance
 from cclk.removal.targets import ColumnFunctions, condition_functions
+from cclk.weights.solvers import check_ridge
 
 Rows = tuple[Tensor, object]
 """Features (q, d) and their condition."""

@@ -27,12 +27,7 @@ MEDIAN_ROWS = 512
 
 
 class Bandwidths:
-    """L(x, y) = mean over s of exp(-|x - y|^2 / (s * scale)).
-
-    Args:
-        multiples: The numbers s.
-        scale: The typical squared distance.
-    """
+    """L(x, y) = mean over s of exp(-|x - y|^2 / (s * scale))."""
 
     def __init__(self, multiples: tuple[float, ...], scale: float) -> None:
         self.multiples, self.scale = multiples, scale
@@ -49,12 +44,7 @@ class Bandwidths:
 
 
 class Exact:
-    """G of the full kernel matrix.
-
-    Args:
-        kernel: L, (n, n).
-        ridge: The ridge.
-    """
+    """G of the full kernel matrix."""
 
     def __init__(self, kernel: Tensor, ridge: float) -> None:
         sigma = kernel.clone()
@@ -81,11 +71,6 @@ class Landmarks:
 
     With R R^T = M + C^T C / ridge, Sigma^-1 = I / ridge - U U^T, where U = C R^-T / ridge, and
     Sigma^-1 C M^-1 = U R^-1.
-
-    Args:
-        columns: C, (n, r).
-        rows: The row numbers of the landmarks.
-        ridge: The ridge.
     """
 
     def __init__(self, columns: Tensor, rows: Tensor, ridge: float) -> None:

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from cclk._numerals import FEW
 from cclk.columns import Column
-from cclk.condition import WIDE, Condition, placed
+from cclk.condition import WIDE, Condition, column_slices
 from cclk.kernels import Kernel
 from cclk.kernels.base import group_numbers
-from cclk.operator.solvers import check_values
 
 COSINES = 4
 AXES = 8
@@ -40,16 +39,11 @@ class ColumnFunctions:
 
 @torch.no_grad()
 def condition_functions(condition: Condition, kernel: Kernel | None) -> list[ColumnFunctions]:
-    """Return the functions of every column, or those of a kernel.
-
-    Args:
-        condition: n rows.
-        kernel: A fitted kernel, whose eigenvectors replace the functions of the columns.
-    """
+    """Return the functions of every column, or those of a kernel."""
     if kernel is not None:
         return [_eigenvectors(kernel, condition)]
     functions = []
-    for number, (column, part) in enumerate(placed(_units(condition))):
+    for number, (column, part) in enumerate(column_slices(_units(condition))):
         values = _unit_variance(_of_column(condition.values[:, part], column))
         weights = values.new_full((values.shape[1],), 1 / max(values.shape[1], 1))
         functions.append(ColumnFunctions(column.name or f"column {number}", values, weights))
@@ -59,15 +53,12 @@ def condition_functions(condition: Condition, kernel: Kernel | None) -> list[Col
 def linear_targets(condition: Condition) -> Tensor:
     """Return the targets of linear predictors, (n, m): numbers as they are and an indicator of each
     category, with mean 0 and variance 1.
-
-    Args:
-        condition: n rows.
     """
     parts = [
         _indicators(condition.values[:, part], smallest=1)
         if column.kind == "categorical"
         else condition.values[:, part]
-        for column, part in placed(_units(condition))
+        for column, part in column_slices(_units(condition))
     ]
     return _unit_variance(torch.cat(parts, dim=1).double())
 
@@ -132,7 +123,6 @@ def _principal(values: Tensor) -> Tensor:
 
 def _eigenvectors(kernel: Kernel, condition: Condition) -> ColumnFunctions:
     """The leading eigenvectors of H K H by subspace iteration, weighted by their eigenvalues."""
-    check_values(kernel, condition)
     matrix = kernel.evaluate(condition, condition)
     matrix = matrix - matrix.mean(dim=0)
     matrix = matrix - matrix.mean(dim=1, keepdim=True)

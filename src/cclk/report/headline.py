@@ -11,13 +11,12 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePath
 from typing import Literal
 
-from cclk.evaluation import ColumnLeakage, Estimate, FeatureScores
+from cclk.evaluation import Estimate
 from cclk.evaluation.estimate import SMALLEST, Change, Direction
 from cclk.report.view import RunView
 
@@ -66,20 +65,16 @@ def _evaluated(run: RunView) -> bool:
 def _alone(group: Group) -> str:
     clauses = []
     if accuracy := _accuracy(group):
-        others = _baselines(group, lambda scores: scores.accuracy.linear)
-        cost = f": {Change(max(others.values(), key=float), accuracy).cost}" if others else ""
         clauses.append(
             f"predict the {group.runs[0].label} with {accuracy} accuracy (linear probe; 95 %"
-            f" interval {accuracy.between}{_listed(others)}{cost})"
+            f" interval {accuracy.between})"
         )
     for column, leakage in _leakages(group, "worst").items():
         measured = group.runs[0].scores.leakage[column]
         worst = f"worst of {len(measured.by_probe)} probes"
         worst += f", read as {measured.reading}" if measured.reading else ""
-        others = _baselines(group, partial(_worst, column))
         verdicts = {run.evaluation.verdict(column) for run in group.runs if run.evaluation}
         note = f": {verdicts.pop()}" if len(verdicts) == 1 and "" not in verdicts else ""
-        note = _listed(others) + note
         if leakage.low > 0:
             share = f"{100 * leakage.value:.0f} %"
             if leakage.value < SMALLEST["r2"]:
@@ -93,27 +88,6 @@ def _alone(group: Group) -> str:
     if not clauses:
         return f"The evaluations of {_title(group)} have no measure in common."
     return f"The features of {_title(group)} {enumerated(clauses)}."
-
-
-def _baselines(
-    group: Group, score: Callable[[FeatureScores], Estimate | None]
-) -> dict[str, Estimate]:
-    """Return the mean of a score of each baseline, if all of the runs have it."""
-    measured = [run.evaluation.baselines if run.evaluation else {} for run in group.runs]
-    means = {
-        name: _mean([score(each[name]) if name in each else None for each in measured])
-        for name in measured[0]
-    }
-    return {name: mean for name, mean in means.items() if mean}
-
-
-def _worst(column: str, scores: FeatureScores) -> Estimate | None:
-    return scores.leakage.columns.get(column, ColumnLeakage()).worst
-
-
-def _listed(baselines: Mapping[str, Estimate]) -> str:
-    values = ", ".join(f"{name} {value}" for name, value in baselines.items())
-    return values and f"; {values}"
 
 
 def _compared(before: Group, after: Group) -> str:

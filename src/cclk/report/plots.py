@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cclk.evaluation import Estimate, pareto_optimal
+from cclk.evaluation import Estimate
 from cclk.report.headline import data_of, enumerated
 from cclk.report.view import Array, Embedding, KernelFigure, RunView, category, hex_colors, is_color
 
@@ -38,7 +38,7 @@ _HIDDEN_AXIS = {
 _CURVES = {
     "loss": "loss",
     "effective_neighbors": "effective neighbors of the median anchor",
-    "floored": "share of floored estimates",
+    "clamped": "share of clamped estimates",
     "lr": "learning rate",
     "samples_per_second": "samples per second",
 }
@@ -84,22 +84,17 @@ def tradeoffs(runs: Sequence[RunView]) -> dict[str, Figure]:
 def _tradeoff(runs: Sequence[RunView], column: str, points: Sequence[_Point]) -> Figure:
     bottom = max(0.0, min(100 * point.accuracy.low for point in points) - 4)
     left = min(-0.04, min(point.leakage.low for point in points) - 0.04)
-    optimal = pareto_optimal(
-        {point.run: (point.leakage.value, point.accuracy.value) for point in points}
-    )
     data = []
     for number, leakage, accuracy in points:
-        ring = len(points) > 1 and number in optimal
         label = _plain(runs[number].label)
         hover = f"%{{fullData.name}}<br>leakage %{{x:.2f}}<br>{label} accuracy %{{y:.1f}} %"
-        line = {"width": 2 if ring else 0, "color": _DARK_GRAY}
         data.append(
             _scatter([leakage.value], [100 * accuracy.value], name=_plain(runs[number].name))
             | {
                 "error_x": _bars(leakage, 1),
                 "error_y": _bars(accuracy, 100),
-                "marker": {"size": 13, "color": run_color(number), "line": line},
-                "hovertemplate": hover + ("<br>Pareto-optimal" if ring else "") + "<extra></extra>",
+                "marker": {"size": 13, "color": run_color(number)},
+                "hovertemplate": f"{hover}<extra></extra>",
             }
         )
     ideal = _scatter([0], [100], name="ideal", mode="markers+text") | {

@@ -69,10 +69,9 @@ def _published(command: str) -> str:
 
 
 def _kernel_figure(run: RunFolder, categories: Mapping[str, Sequence[str]]) -> KernelFigure | None:
-    method = methods.build(run.settings, run.dataset)
+    method = run.method
     if method.kernel is None or method.condition is None:
         return None
-    method.kernel.load_state_dict(run.kernel_state)
     rows = method.sampler.batch(0)
     condition = method.condition.rows(rows)
     with warnings.catch_warnings():

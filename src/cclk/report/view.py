@@ -111,21 +111,8 @@ def embed2d(
     condition_names: Sequence[str],
     categories: Mapping[str, Sequence[str]] | None = None,
     limit: int = 1500,
-    seed: int = 0,
 ) -> Embedding:
-    """Project features to their first two principal components.
-
-    Args:
-        features: (n, d); the components are fitted on all of them.
-        labels: (n,) label codes.
-        condition: (n, k) or (n,).
-        classes: names of the labels.
-        condition_names: one for each column of the condition.
-        categories: condition name -> names of its categories, for each column that holds category
-            codes.
-        limit: number of samples that are kept, drawn at random.
-        seed: seed of that draw.
-    """
+    """Project features (n, d) to their first two principal components, and keep `limit` rows."""
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
     x, y, z = as_array(features).astype(np.float64), as_array(labels), _columns(condition)
@@ -141,7 +128,7 @@ def embed2d(
         explained = (float(variance[0]), float(variance[1]))
     rows = np.arange(len(x))
     if len(rows) > limit:
-        rows = np.sort(np.random.default_rng(seed).permutation(rows)[:limit])
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:limit])
     return Embedding(
         points[rows],
         y[rows],
@@ -162,17 +149,9 @@ def kernel_figure(
     categories: Mapping[str, Sequence[str]] | None = None,
     limit: int = 64,
 ) -> KernelFigure:
-    """Min-max normalize K and W of a batch, as in the paper's figure.
+    """Scale K and W of a batch, (n, n), to 0..1, and keep the first `limit` samples.
 
     Samples are ordered by their categories, then along the main direction of the other columns.
-
-    Args:
-        kernel: (n, n).
-        weights: (n, n).
-        condition: (n, k) or (n,).
-        condition_names: one for each column of the condition.
-        categories: as in `embed2d`.
-        limit: number of samples that are kept, the first ones.
     """
     categories = categories or {}
     k, w = as_array(kernel).astype(np.float64), as_array(weights).astype(np.float64)
@@ -211,10 +190,10 @@ def _uri(image: Tensor) -> str:
 
     if image.is_floating_point():
         image = (255 * image.nan_to_num().clamp(0, 1)).round().byte()
-    picture = Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).squeeze(2).numpy()))
-    picture.thumbnail((_LARGEST, _LARGEST), Image.Resampling.LANCZOS)
+    thumbnail = Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).squeeze(2).numpy()))
+    thumbnail.thumbnail((_LARGEST, _LARGEST), Image.Resampling.LANCZOS)
     with io.BytesIO() as file:
-        picture.save(file, "PNG", optimize=True)
+        thumbnail.save(file, "PNG", optimize=True)
         return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 

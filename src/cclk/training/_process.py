@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import gc
-import math
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import torch
-from torch import Tensor, nn
 
-SAMPLES = 64
-"""Largest batch on which threads are compared."""
-_LEAST = 4
-_ROUNDS = 3
-_GAIN = 1.25
-"""How many times faster fewer threads must be to be selected: a short measurement is noisy."""
-_SECONDS = 0.2
-"""Time of a measured step to aim at: a large network is measured on fewer samples."""
 _WATCH_SECONDS = 0.2
 
 
@@ -54,11 +43,7 @@ def stop_signals() -> list[signal.Signals]:
 
 
 def exit_with_parent(parent: int) -> None:
-    """End this process as soon as its parent has ended, also if the parent was killed.
-
-    Args:
-        parent: The process id of the parent.
-    """
+    """End this process as soon as its parent has ended, also if the parent was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -113,53 +98,3 @@ def computing_with(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def best_threads(network: nn.Module, samples: Tensor) -> int:
-    """Measure the number of threads to train with, by forward and backward passes of a copy.
-
-    On a busy machine threads wait for each other at the end of every operation, and one thread can
-    be faster than two. Sums depend on how they are divided among threads, so the number is saved
-    with the run. If OMP_NUM_THREADS is set, and on a GPU, nothing is measured.
-
-    Args:
-        network: The network; a copy is measured and the RNG state is restored.
-        samples: A batch in the form that the network takes.
-    """
-    most = torch.get_num_threads()
-    if most == 1 or "OMP_NUM_THREADS" in os.environ or samples.is_cuda:
-        return most
-    trial, batch = copy.deepcopy(network), samples[:_LEAST]
-    with torch.random.fork_rng(devices=[]):
-
-        def step() -> float:
-            began = time.perf_counter()
-            trial.zero_grad()
-            trial(batch).square().mean().backward()
-            return time.perf_counter() - began
-
-        step()  # the first one allocates
-        batch = samples[: min(max(_LEAST, int(_LEAST * _SECONDS / step())), SAMPLES)]
-        return fastest(step, most)
-
-
-def fastest(step: Callable[[], float], most: int) -> int:
-    """The number of threads, halved from `most` on, with which a step is fastest.
-
-    Args:
-        step: Takes a step and returns its seconds.
-        most: The largest number; returned unless fewer threads are clearly faster.
-    """
-    candidates = [most]
-    while candidates[-1] > 1:
-        candidates.append(candidates[-1] // 2)
-    # The best, not the sum: one slow round on a quiet machine must not cost half of its speed.
-    best = dict.fromkeys(candidates, math.inf)
-    for number in range(_ROUNDS + 1):
-        for threads in candidates:
-            with computing_with(threads):
-                seconds = step()
-            if number:  # the first round warms up
-                best[threads] = min(best[threads], seconds)
-    quickest = min(candidates, key=lambda threads: best[threads])
-    return quickest if best[most] > _GAIN * best[quickest] else most

@@ -47,7 +47,7 @@ class Callback:
 
 @contextmanager
 def _undisturbed(network: ContrastiveNetwork) -> Iterator[None]:
-    """Evaluation mode inside the block, then training mode and the RNG state from before."""
+    """Evaluation mode, then training mode and the RNG state from before."""
     numbers = np.random.get_state()
     device = next(network.parameters()).device
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -13,16 +13,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cclk.condition import placed
+from cclk.condition import column_slices
 from cclk.data.dataset import CONSTANT, UNLABELED, Dataset, Split
 from cclk.data.streamed import StreamedImages, describe_faults
 from cclk.errors import CclkWarning, DataError
-from cclk.operator.diagnose import examine as examine_kernel
 from cclk.training import methods
 from cclk.training.resolve import resolve
 from cclk.training.run_folder import load_dataset
 from cclk.training.settings import Settings
 from cclk.training.trainer import Trainer
+from cclk.weights.diagnose import judge
+from cclk.weights.variants import weigh
 
 _BATCH = 256
 _SECONDS = 30
@@ -182,7 +183,7 @@ def _labels(dataset: Dataset) -> Iterator[Finding]:
 
 
 def _columns(dataset: Dataset) -> Iterator[Finding]:
-    for column, part in placed(dataset.columns):
+    for column, part in column_slices(dataset.columns):
         values = dataset.train.condition[:, part]
         distinct = len(torch.unique(values, dim=0))
         if distinct == 1:
@@ -242,8 +243,9 @@ def _examined(settings: Settings, dataset: Dataset) -> tuple[float, str | None] 
         queue = others[~torch.isin(others, rows)][: settings.train.queue]
         seen = built.condition.rows(torch.cat([rows, queue]))
         how = methods.conditioning(built, settings)
-        size, wrong = examine_kernel(how, seen, anchors=len(rows))
-        return float(size.median()), wrong
+        how.kernel.ensure_fitted(seen)
+        found = judge(how, weigh(how, seen, torch.float64), anchors=len(rows))
+        return float(found.effective_sample_size.median()), found.problem
 
 
 def _duration(settings: Settings, dataset: Dataset) -> Finding:

@@ -52,14 +52,7 @@ _IDENTITY = TypeAdapter(RunIdentity)
 def save_checkpoint(
     folder: Path, step: int, state: Mapping[str, object], identity: RunIdentity
 ) -> None:
-    """Write the checkpoint of a step and delete all but the newest ones.
-
-    Args:
-        folder: The folder of the run.
-        step: The number of finished steps.
-        state: The state of the `Trainer`.
-        identity: The run.
-    """
+    """Write the checkpoint of a step and delete all but the newest ones."""
     tensors: dict[str, Tensor] = {}
     metadata = {
         "run": json.dumps(asdict(identity)),
@@ -73,16 +66,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path, identity: RunIdentity) -> tuple[Path, dict[str, Any]] | None:
-    """The newest checkpoint that is intact; None if the run has none yet.
-
-    Args:
-        folder: The folder of the run.
-        identity: The run that resumes.
-
-    Returns:
-        The path of the checkpoint, and the state of the `Trainer` with the number of finished
-        steps, `step`.
-    """
+    """The newest checkpoint that is intact; None if the run has none yet."""
     paths = checkpoints(folder)
     for path in reversed(paths):
         try:
@@ -177,34 +161,22 @@ def _require_same_run(path: Path, stored: RunIdentity, identity: RunIdentity) ->
 
 
 def changed_settings(stored: Mapping[str, object], current: Mapping[str, object]) -> list[str]:
-    """Settings that would change the weights of a run and differ, a sentence each.
-
-    Args:
-        stored: Settings in a file of the run; those that its version did not have are skipped.
-        current: Settings of the run, in the same form.
-    """
+    """Settings that would change the weights of a run and differ, a sentence each."""
     before, now = _flat(stored), _flat(current)
     return [
-        f"{name} was {_short(before[name])} and is {_short(now[name])}"
+        f"{name} was {before[name]!r:.100} and is {now[name]!r:.100}"
         for name in sorted(before.keys() & now.keys())
         if name not in _FREE and before[name] != now[name]
     ]
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
-
 def _flat(tree: Mapping[str, object]) -> dict[str, object]:
     """Settings by their full names."""
-    names: dict[str, object] = {}
-    for section, value in tree.items():
-        if isinstance(value, Mapping):
-            names |= {f"{section}.{name}": item for name, item in value.items()}
-        else:
-            names[section] = value
-    return names
+    return {
+        f"{section}.{name}" if name else section: item
+        for section, value in tree.items()
+        for name, item in (value if isinstance(value, Mapping) else {"": value}).items()
+    }
 
 
 def checkpoints(folder: Path) -> list[Path]:

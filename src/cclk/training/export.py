@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 import warnings
 from pathlib import Path
 from typing import Literal, get_args
@@ -14,12 +13,12 @@ import torch
 from torch import Tensor
 
 from cclk._extras import needed_for
-from cclk._files import make_parent, replace_bytes, write_tensors
+from cclk._files import make_parent, replace_bytes
 from cclk.errors import RunError
-from cclk.removal import LinearEraser
-from cclk.removal.eraser import linear_r2
+from cclk.removal.eraser import LinearEraser, linear_r2
 from cclk.training._process import without_new_variables
 from cclk.training.encoder import TrainedEncoder
+from cclk.training.network import EncoderFile
 from cclk.training.samples import Samples
 
 Format = Literal["onnx", "safetensors", "torch"]
@@ -65,11 +64,8 @@ def export(
             settings = run.settings.without_paths().model_dump(mode="json")
             if encoder.encoder.last is not None:  # the eraser may have added this layer
                 settings["model"]["feature_width"] = encoder.width
-            metadata = {
-                "settings": json.dumps(settings),
-                "shape": json.dumps(encoder.shape),
-            }
-            write_tensors(path, encoder.state_dict(), metadata)
+            file = EncoderFile(settings, encoder.shape, list(encoder.columns))
+            file.write(path, encoder.state_dict())
     return path
 
 

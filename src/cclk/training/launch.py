@@ -20,12 +20,11 @@ from cclk.errors import RunError, SettingsError
 from cclk.training._process import exit_with_parent, without_new_variables
 from cclk.training.settings import Settings
 
+_ADDRESS = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 _LAUNCHER = "CCLK_LAUNCHER"
 """Environment variable with the id of the process that started the others."""
 _PATIENCE = 5.0
 """Seconds in which the processes of a run end after its first one."""
-_BETWEEN = 0.25
-"""Seconds between two messages of signals."""
 _LOST = re.compile("gloo|NCCL|Connection|connection|Broken pipe|Socket|TCPStore")
 
 
@@ -42,7 +41,9 @@ def launch(settings: Settings) -> Any:
     world = devices * settings.train.nodes
     if "LOCAL_WORLD_SIZE" in os.environ:
         world = int(os.environ.get("WORLD_SIZE", devices))
-    elif settings.train.nodes > 1 and not _addressed():
+    elif settings.train.nodes > 1 and not (
+        "SLURM_NTASKS" in os.environ or all(name in os.environ for name in _ADDRESS)
+    ):
         raise SettingsError(
             f"train.nodes is {settings.train.nodes}, but MASTER_ADDR, MASTER_PORT and NODE_RANK are"
             " not all set: set them on every machine, or start the command with torchrun or srun"
@@ -51,74 +52,36 @@ def launch(settings: Settings) -> Any:
         launcher = int(os.environ.setdefault(_LAUNCHER, str(os.getpid())))
         if launcher != os.getpid():
             exit_with_parent(launcher)
-    with _quiet(logging.getLogger("lightning_fabric")):  # it announces its precision
-        fabric = Fabric(
-            # Apple's MPS has no float64, which the conditional operator needs.
-            accelerator="cuda" if torch.cuda.is_available() else "cpu",
-            devices=devices,
-            num_nodes=max(1, world // devices),
-            strategy=DDPStrategy(gradient_as_bucket_view=True) if world > 1 else "auto",
-            precision="32-true" if settings.train.precision == "float32" else "bf16-mixed",
-        )
-        fabric.launch()
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces its precision
+    fabric = Fabric(
+        # Apple's MPS has no float64, which the conditional operator needs.
+        accelerator="cuda" if torch.cuda.is_available() else "cpu",
+        devices=devices,
+        num_nodes=max(1, world // devices),
+        strategy=DDPStrategy(gradient_as_bucket_view=True) if world > 1 else "auto",
+        precision="32-true" if settings.train.precision == "float32" else "bf16-mixed",
+    )
+    fabric.launch()
     if world > 1:  # of 1 x 1 convolutions, whose strides have several names
         warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
     return fabric
 
 
-def _addressed() -> bool:
-    """Whether this machine knows the first one and its own number."""
-    names = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
-    return "SLURM_NTASKS" in os.environ or all(name in os.environ for name in names)
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Let a logger report warnings and errors only inside the block."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 class Agreement:
-    """What all processes of a run agree on, such as a signal that one of them received.
-
-    Args:
-        fabric: A launched `lightning_fabric.Fabric`.
-    """
+    """What all processes of a run agree on, such as a signal that one of them received."""
 
     def __init__(self, fabric: Any) -> None:
         several = fabric.world_size > 1
         # Not over NCCL, where every step would wait for the GPU.
         self._group = distributed.new_group(backend="gloo") if several else None
-        self._last: tuple[int, float] | None = None
-        """The step of the last message, and its time."""
-        self._next = 0
 
-    def signal(self, number: int, step: int) -> int:
-        """The signal that any process received, 0 for none.
-
-        Processes tell each other every few steps only, a quarter of a second apart.
-
-        Args:
-            number: The signal that this process received, 0 for none.
-            step: The number of steps that have been taken.
-        """
+    def largest(self, number: int) -> int:
+        """The largest of the numbers of all processes, such as of signals; waits for all."""
         if self._group is None:
             return number
-        if step < self._next:
-            return 0
-        now, steps = time.perf_counter(), 1
-        if self._last is not None:
-            taken, seconds = step - self._last[0], now - self._last[1]
-            steps = max(1, int(taken * _BETWEEN / max(seconds, 1e-9)))
-        self._last = step, now
-        largest, wait = self._largest([number, -steps])
-        self._next = step - wait
-        return largest
+        value = torch.tensor(number)
+        distributed.all_reduce(value, distributed.ReduceOp.MAX, group=self._group)
+        return int(value)
 
     def mean(self, number: Tensor) -> float:
         """The mean of the numbers of all processes."""
@@ -128,27 +91,12 @@ class Agreement:
         distributed.all_reduce(value, group=self._group)
         return float(value) / distributed.get_world_size()
 
-    def wait(self) -> None:
-        """Wait for all other processes."""
-        if self._group is not None:
-            self._largest([0])
-
-    def _largest(self, numbers: list[int]) -> list[int]:
-        values = torch.tensor(numbers)
-        distributed.all_reduce(values, distributed.ReduceOp.MAX, group=self._group)
-        return [int(value) for value in values]
-
 
 @contextmanager
 def joined(fabric: Any, folder: Path) -> Iterator[None]:
-    """Report what ends a run once, by its first process.
+    """Report what ends a run once: other processes than the first wait, and end with it.
 
-    The others wait, and end with the first. A lost connection to another process is a `RunError`
-    instead of an error of the network.
-
-    Args:
-        fabric: A launched `lightning_fabric.Fabric`.
-        folder: The folder of the run.
+    A lost connection to another process is a `RunError` instead of an error of the network.
     """
     try:
         yield

@@ -11,7 +11,7 @@ from torch import Tensor
 from cclk.data.streamed import StreamedImages
 
 
-class Rows(NamedTuple):
+class StepRows(NamedTuple):
     """The rows of a step."""
 
     batch: Tensor
@@ -23,20 +23,16 @@ class Rows(NamedTuple):
 
 
 class Loader:
-    """Rows and samples by step.
+    """Rows and samples by step."""
 
-    Args:
-        x: All samples.
-        draw: Returns the rows of a step; called once a step, in the caller's thread.
-        total: The number of steps; nothing beyond is read ahead.
-    """
-
-    def __init__(self, x: Tensor | StreamedImages, draw: Callable[[int], Rows], total: int) -> None:
+    def __init__(
+        self, x: Tensor | StreamedImages, draw: Callable[[int], StepRows], total: int
+    ) -> None:
         self.x, self.draw, self.total = x, draw, total
         self._pool = None if isinstance(x, Tensor) else ThreadPoolExecutor(1, "cclk-loader")
-        self._ahead: dict[int, tuple[Rows, Future[Tensor]]] = {}
+        self._ahead: dict[int, tuple[StepRows, Future[Tensor]]] = {}
 
-    def load(self, step: int) -> tuple[Rows, Tensor]:
+    def load(self, step: int) -> tuple[StepRows, Tensor]:
         """The rows of a step, and the samples of the own ones; raises errors of reading ahead."""
         if self._pool is None:
             rows = self.draw(step)
@@ -48,7 +44,7 @@ class Loader:
             self._ahead = {step + 1: self._submit(self._pool, step + 1)}
         return rows, samples
 
-    def _submit(self, pool: ThreadPoolExecutor, step: int) -> tuple[Rows, Future[Tensor]]:
+    def _submit(self, pool: ThreadPoolExecutor, step: int) -> tuple[StepRows, Future[Tensor]]:
         rows = self.draw(step)
         return rows, pool.submit(self.x.__getitem__, rows.own)
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from contextlib import closing, nullcontext
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +37,11 @@ from cclk.training.checkpoints import (
 )
 from cclk.training.display import Display
 from cclk.training.launch import Agreement, joined, launch
-from cclk.training.metrics import METRICS, Clock, MetricsWriter
+from cclk.training.metrics import METRICS, MetricsWriter
 from cclk.training.removal import describe_removal
 from cclk.training.run_folder import (
     ENCODER,
     SETTINGS,
-    FolderBefore,
     RunFolder,
     RunMetadata,
     load_dataset,
@@ -55,64 +62,65 @@ def train(
     callback: Callback | None = None,
     dataset: Dataset | None = None,
 ) -> RunFolder:
-    """Train into a new run folder.
-
-    Args:
-        settings: All settings of the run.
-        folder: The folder to write; it must not contain a run.
-        command: The command to record in settings.json.
-        quiet: Whether to show no progress.
-        callback: A measurement during training.
-        dataset: The dataset that the settings name, if it has been loaded already.
-    """
+    """Train into a new run folder."""
     fabric = launch(settings)
-    with joined(fabric, folder):
-        _train(fabric, settings, folder, command, quiet, callback, dataset)
+    with joined(fabric, folder), _new_run(fabric, folder) as begin:
+        dataset = dataset or load_dataset(settings)
+        first = fabric.global_rank == 0
+        if first:
+            with Console(stderr=True, quiet=quiet).status("reading all data"):
+                require_readable(dataset)
+        data = fingerprint(dataset)
+        trainer = Trainer(settings, dataset, fabric)
+        threads = settings.train.threads or torch.get_num_threads()
+        if first:
+            metadata = RunMetadata(cclk.__version__, command, data, threads)
+            write_settings(folder, trainer.settings, metadata)
+        fabric.barrier()
+        with computing_with(threads):
+            _Loop(trainer, folder, data, quiet, callback, begin).run()
     return RunFolder(folder, trust_code=True)
 
 
-def _train(
-    fabric: Any,
-    settings: Settings,
-    folder: Path,
-    command: str,
-    quiet: bool,
-    callback: Callback | None,
-    dataset: Dataset | None,
-) -> None:
-    first = fabric.global_rank == 0
-    occupied, before = (folder / SETTINGS).exists(), FolderBefore.of(folder)
+def _require_no_run(folder: Path) -> None:
+    if (folder / SETTINGS).exists():
+        raise RunError(f"{folder} already contains a run: resume it, or choose another folder")
+
+
+def _lock(fabric: Any, folder: Path) -> AbstractContextManager[None]:
+    return locked(folder) if fabric.global_rank == 0 else nullcontext()
+
+
+@contextmanager
+def _new_run(fabric: Any, folder: Path) -> Iterator[Callable[[], None]]:
+    """Create and lock a folder; what is new in it is deleted if a run fails before it calls the
+    result.
+    """
+    before = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     fabric.barrier()  # all processes have read the folder before one writes
-    message = f"{folder} already contains a run: resume it, or choose another folder"
-    if occupied:
-        raise RunError(message)
+    if SETTINGS in before:
+        _require_no_run(folder)
+    begun: set[bool] = set()
     try:
         make_folder(folder / CHECKPOINTS)
-    except RunError:
-        before.restore(())
+        with _lock(fabric, folder):
+            if fabric.global_rank == 0:
+                _require_no_run(folder)  # written while the lock was not held
+            try:
+                yield lambda: begun.add(True)
+            except BaseException:
+                if fabric.global_rank == 0 and not begun:
+                    for name in {SETTINGS, METRICS, CHECKPOINTS, LOCK} - before:
+                        shutil.rmtree(folder / name, ignore_errors=True)
+                        with suppress(OSError):  # why the run could not start, too
+                            (folder / name).unlink(missing_ok=True)
+                raise
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):  # not empty, or never created
+                path.rmdir()
         raise
-    with locked(folder) if first else nullcontext():
-        if first and (folder / SETTINGS).exists():  # written while the lock was not held
-            raise RunError(message)
-        loop = None
-        try:
-            dataset = dataset or load_dataset(settings)
-            if first:
-                with Console(stderr=True, quiet=quiet).status("reading all data"):
-                    require_readable(dataset)
-            data = fingerprint(dataset)
-            loop = _Loop(Trainer(settings, dataset, fabric), folder, data, quiet, callback)
-            threads = settings.train.threads or loop.trainer.best_threads()
-            if first:
-                metadata = RunMetadata(cclk.__version__, command, data, threads)
-                write_settings(folder, loop.trainer.settings, metadata)
-            fabric.barrier()
-            with computing_with(threads):
-                loop.run()
-        except BaseException:
-            if first and (loop is None or not loop.begun):
-                before.restore((SETTINGS, METRICS, CHECKPOINTS, LOCK))
-            raise
 
 
 def resume(
@@ -122,18 +130,11 @@ def resume(
     callback: Callback | None = None,
     trust_code: bool | Collection[str] = False,
 ) -> RunFolder:
-    """Continue a run from its newest checkpoint, or from the start if it has not had one yet.
-
-    Args:
-        folder: The folder of a run.
-        quiet: Whether to show no progress.
-        callback: A measurement during training.
-        trust_code: The import paths that the settings of the run may name, or True for all.
-    """
+    """Continue a run from its newest checkpoint, or from the start if it has not had one yet."""
     run = RunFolder(folder, trust_code=trust_code)
     _require_checkpoints(run)
     fabric = launch(run.settings)
-    with joined(fabric, folder), locked(folder) if fabric.global_rank == 0 else nullcontext():
+    with joined(fabric, folder), _lock(fabric, folder):
         trainer = Trainer(run.settings, run.dataset, fabric)
         data = run.metadata.data_fingerprint or fingerprint(run.dataset)
         with computing_with(run.metadata.threads or torch.get_num_threads()):
@@ -168,16 +169,15 @@ class _Loop:
         data_fingerprint: str,
         quiet: bool,
         callback: Callback | None,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
-        self.trainer, self.folder, self.callback = trainer, folder, callback
+        self.trainer, self.folder, self.callback, self.begin = trainer, folder, callback, begin
         self.first = trainer.fabric.global_rank == 0
         self.agreement = Agreement(trainer.fabric)
         self.display = Display(trainer.total, quiet or not self.first)
         settings = trainer.settings.model_dump(mode="json")
         processes = trainer.fabric.world_size
         self.identity = RunIdentity(settings, data_fingerprint, cclk.__version__, processes)
-        self.begun = False
-        """Whether a step has been taken."""
 
     def run(self) -> None:
         """Take the steps that are left, and write the encoder."""
@@ -192,12 +192,13 @@ class _Loop:
             title = f"{trainer.settings.method} on {trainer.dataset.name}"
             removal = describe_removal(trainer.settings, trainer.dataset)
             self.display.begin(title, start, trainer.dataset.description, removal)
-            clock = Clock(start)
+            logged, since = start, time.perf_counter()
             for step in range(start, trainer.total):
                 loss = trainer.step(step)
-                done, self.begun = step + 1, True
+                self.begin()
+                done = step + 1
                 last = done == trainer.total
-                stop = self.agreement.signal(caught[0] if caught else 0, done)
+                stop = self.agreement.largest(caught[0] if caught else 0)
                 measured = self.callback is not None and self.callback.due(done, trainer.total)
                 save = done % every.checkpoint_every == 0 or last or bool(stop)
                 log = measured or last or done % every.log_every == 0
@@ -205,21 +206,21 @@ class _Loop:
                     value = self.agreement.mean(loss)
                     self._require_finite(done, value)
                 if log:
-                    speed = round(clock.speed(done) * every.batch_size, 1)
+                    speed = (done - logged) / max(time.perf_counter() - since, 1e-9)
                     if self.first:
-                        line = trainer.metrics(done, value) | {"samples_per_second": speed}
+                        line = trainer.metrics(done, value)
+                        line["samples_per_second"] = round(speed * every.batch_size, 1)
                         if measured:
                             line |= self._measure(line)
                         metrics.add(line)
                         self.display.show(line)
-                    if measured:
-                        clock.restart(done)
+                    logged, since = done, time.perf_counter()
                 if save:
                     metrics.flush()
                     if self.first:
                         save_checkpoint(self.folder, done, trainer.state_dict(), self.identity)
                 if stop and not last:
-                    self.agreement.wait()  # until the first process has saved
+                    self.agreement.largest(0)  # waits until the first process has saved
                     raise Interrupted(stop, done, self.folder)
         if self.first:
             write_encoder(self.folder, trainer)

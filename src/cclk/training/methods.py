@@ -15,14 +15,15 @@ from torch import Tensor, nn
 
 import cclk
 from cclk.columns import Column
-from cclk.condition import Condition, placed
+from cclk.condition import Condition, column_slices
 from cclk.data.dataset import Dataset
 from cclk.data.samplers import BatchSampler, ClusterBatches, LocalBatches, Uniform
 from cclk.errors import SettingsError
 from cclk.kernels import Kernel
-from cclk.operator.weights import Conditioning
+from cclk.kernels.bandwidth import Scale
 from cclk.registry import KERNELS, METHODS, call
 from cclk.training.settings import OPTIONS, Settings
+from cclk.weights.variants import Conditioning
 
 __all__ = ["Method", "MethodSpec", "build", "find"]
 
@@ -116,12 +117,15 @@ class Method:
     kernel: Kernel | None
 
 
-def build(settings: Settings, dataset: Dataset) -> Method:
-    """Build a method on a dataset; kernels are fitted on the training split.
+def build(
+    settings: Settings, dataset: Dataset, fitted: Mapping[str, Scale] | None = None
+) -> Method:
+    """Build a method on a dataset.
 
     Args:
         settings: The settings of the run, resolved.
         dataset: The data to train on.
+        fitted: The state of the kernel; by default it is fitted on the training split.
     """
     spec, train = find(settings.method), settings.train
     if spec.needs_condition and not dataset.columns:
@@ -145,7 +149,9 @@ def build(settings: Settings, dataset: Dataset) -> Method:
         condition = Condition(clusters[:, None], (Column("cluster", "categorical"),))
     # Samples are similar if they are in all columns.
     kernel = functools.reduce(operator.mul, kernels) if kernels else None
-    if kernel is not None and condition is not None:
+    if kernel is not None and fitted is not None:
+        kernel.load_state_dict(fitted)
+    elif kernel is not None and condition is not None:
         kernel.fit(condition, batch_size=train.batch_size + train.queue)
     return Method(_loss(settings, spec, kernel), sampler, condition, kernel)
 
@@ -195,7 +201,7 @@ def as_points(condition: Condition) -> Tensor:
         condition: The condition, n rows.
     """
     parts = [condition.values[:, :0]]
-    for column, position in placed(condition.columns):
+    for column, position in column_slices(condition.columns):
         values = condition.values[:, position]
         parts.append(
             F.one_hot(values[:, 0].long()).float()

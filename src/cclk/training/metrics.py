@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -63,11 +62,6 @@ class MetricsWriter:
 
     Metrics that cannot be written stop the run, which resumes from its last checkpoint without a
     gap in them.
-
-    Args:
-        folder: The folder of the run.
-        start: The number of finished steps.
-        enabled: False in all processes but the first.
     """
 
     def __init__(self, folder: Path, start: int, enabled: bool) -> None:
@@ -99,20 +93,3 @@ class MetricsWriter:
         if self.enabled:
             with writing(self.path):
                 os.fsync(self._file.fileno())
-
-
-class Clock:
-    """Steps per second since the last call."""
-
-    def __init__(self, step: int) -> None:
-        self.restart(step)
-
-    def speed(self, step: int) -> float:
-        """Steps per second since the clock was started or last read."""
-        steps, seconds = step - self._step, time.perf_counter() - self._time
-        self.restart(step)
-        return steps / max(seconds, 1e-9)
-
-    def restart(self, step: int) -> None:
-        """Start again from this step."""
-        self._step, self._time = step, time.perf_counter()

@@ -1,16 +1,22 @@
-"""The trained network, encoder and projection head, and the embedding of a split."""
+"""The trained network, encoder and projection head, its file, and the embedding of a split."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from cclk._reading import reason
+import cclk
+from cclk._files import read_tensors, write_tensors
+from cclk._reading import check_json, parse_json, reason
 from cclk.data.dataset import Dataset, Split
 from cclk.errors import CclkError, SettingsError
 from cclk.models import build_encoder, build_head
@@ -20,12 +26,7 @@ _BATCH = 1000
 
 
 class ContrastiveNetwork(nn.Module):
-    """Encoder and projection head.
-
-    Args:
-        settings: encoder, head and seed.
-        shape: shape of a sample: (c, h, w) for images, (k,) for vectors.
-    """
+    """Encoder and projection head."""
 
     def __init__(self, settings: Settings, shape: Sequence[int]) -> None:
         super().__init__()
@@ -51,20 +52,6 @@ class ContrastiveNetwork(nn.Module):
         projection: Tensor = self.head(self.encoder.encode(views))
         return projection
 
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """Load weights; also those of files that name the input scale `inputs.spread`."""
-        state = dict(state_dict)
-        for old, name in (("inputs.mean", "mean"), ("inputs.spread", "std")):
-            if old in state:
-                value = state.pop(old)
-                # Such files have empty buffers for images, whose scale was a constant.
-                state[f"encoder.inputs.{name}"] = (
-                    value if len(value) else getattr(self.encoder.inputs, name)
-                )
-        return super().load_state_dict(state, strict, assign)
-
 
 def network_for(settings: Settings, dataset: Dataset) -> ContrastiveNetwork:
     """Return an untrained network whose input scale is fitted to the training split."""
@@ -75,30 +62,69 @@ def network_for(settings: Settings, dataset: Dataset) -> ContrastiveNetwork:
     return network
 
 
-def stored_network(
-    settings: Settings, shape: Sequence[int], weights: Mapping[str, Tensor]
-) -> ContrastiveNetwork:
-    """Return the network that a file describes, with its weights, in evaluation mode.
+@dataclass(frozen=True)
+class EncoderFile:
+    """An encoder in a .safetensors file: that of a run, an export, or a `ConditionalEncoder`.
 
-    Args:
-        settings: encoder, head and seed.
-        shape: shape of a sample.
-        weights: all of its weights, by name.
-
-    Raises:
-        SettingsError: if the weights are not those of this network.
+    Attributes:
+        settings: The settings of the training, without absolute paths.
+        shape: The shape of a sample: (c, h, w) or (k,).
+        inputs: The names of the input columns, in their order; empty if they have none.
+        kernel: The fitted length scales of the kernel, by position.
+        parameters: Those of a `ConditionalEncoder`.
     """
-    try:
-        count, stored = _count(settings, shape), sum(each.numel() for each in weights.values())
-        if count > 2 * stored + 1024:  # files of earlier versions lack a few values
-            raise SettingsError(f"the network has {count:,} weights, and the file {stored:,}")
-        network = ContrastiveNetwork(settings, shape)
-        network.load_state_dict(weights)
-    except CclkError:
-        raise
-    except Exception as error:  # options of a network can be of any type and size
-        raise SettingsError(reason(error)) from error
-    return network.eval()
+
+    settings: dict[str, Any]
+    shape: tuple[int, ...]
+    inputs: list[str] = field(default_factory=list)
+    kernel: dict[str, float | tuple[float, ...]] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (1, 3) or min(self.shape) < 1:
+            raise ValueError(f"the shape is {self.shape}: it must be (c, h, w) or (k,)")
+        if self.inputs and len(self.inputs) != self.shape[0]:
+            raise ValueError(f"there are {len(self.inputs)} names of {self.shape[0]} inputs")
+
+    def write(self, path: Path, weights: Mapping[str, Tensor]) -> None:
+        """Write the file with these weights."""
+        metadata = {name: json.dumps(value) for name, value in vars(self).items() if value}
+        write_tensors(path, weights, metadata | {"version": cclk.__version__})
+
+    @classmethod
+    def read(cls, path: Path) -> tuple[EncoderFile, dict[str, Tensor]]:
+        """Read and validate a file, and its weights.
+
+        Raises:
+            OSError: If it is missing or damaged.
+            CclkError: If it is not of this form.
+        """
+        weights, metadata = read_tensors(path)
+        names = [each.name for each in fields(cls) if each.name in metadata]
+        file = check_json(_FILE, {name: parse_json(metadata[name]) for name in names})
+        return file, weights
+
+    def network(self, settings: Settings, weights: Mapping[str, Tensor]) -> ContrastiveNetwork:
+        """The network in evaluation mode.
+
+        Raises:
+            SettingsError: If the weights are not those of this network.
+        """
+        try:
+            count = _count(settings, self.shape)
+            stored = sum(weight.numel() for weight in weights.values())
+            if count > stored:  # before memory is taken for it
+                raise SettingsError(f"the network has {count:,} weights, and the file {stored:,}")
+            network = ContrastiveNetwork(settings, self.shape)
+            network.load_state_dict(weights)
+        except CclkError:
+            raise
+        except Exception as error:  # options of a network can be of any type and size
+            raise SettingsError(reason(error)) from error
+        return network.eval()
+
+
+_FILE = TypeAdapter(EncoderFile)
 
 
 def _count(settings: Settings, shape: Sequence[int]) -> int:
@@ -112,12 +138,7 @@ def _count(settings: Settings, shape: Sequence[int]) -> int:
 
 @torch.no_grad()
 def embed(network: ContrastiveNetwork, split: Split) -> tuple[Tensor, Tensor]:
-    """Return the features (n, width) and projections (n, d) of a split, on the CPU.
-
-    Args:
-        network: in evaluation mode.
-        split: n samples, which are not augmented.
-    """
+    """Features (n, width) and projections (n, d) of a split, by a network in evaluation mode."""
     device = next(network.parameters()).device
     if len(split) == 0:
         nothing = torch.zeros(1, network.encoder.width, device=device)

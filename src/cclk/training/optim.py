@@ -69,43 +69,24 @@ class LARS(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            weights = [p for p in group["params"] if p.grad is not None]
-            adapted = [p for p in weights if p.dim() > 1]
-            plain = [p for p in weights if p.dim() <= 1]
-            if adapted:
-                self._update(adapted, self._adapted_steps(adapted, group), group["momentum"])
-            if plain:
-                self._update(
-                    plain,
-                    torch._foreach_mul([p.grad for p in plain], group["lr"]),
-                    group["momentum"],
-                )
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._update(weight, weight.grad, group)
         return loss
 
-    @staticmethod
-    def _adapted_steps(weights: list[Tensor], group: dict[str, Any]) -> tuple[Tensor, ...]:
-        gradients = [p.grad for p in weights if p.grad is not None]
-        size, slope = (
-            torch.stack(torch._foreach_norm(weights)),
-            torch.stack(torch._foreach_norm(gradients)),
-        )
-        below = slope + group["weight_decay"] * size
-        trust = torch.where(
-            (size > 0) & (below > 0), group["trust_coefficient"] * size / below, 1.0
-        )
-        steps = torch._foreach_add(gradients, weights, alpha=group["weight_decay"])
-        torch._foreach_mul_(steps, (group["lr"] * trust).unbind())
-        return steps
-
-    def _update(self, weights: list[Tensor], steps: tuple[Tensor, ...], momentum: float) -> None:
-        buffers = []
-        for weight in weights:
-            if "momentum_buffer" not in self.state[weight]:
-                self.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
-            buffers.append(self.state[weight]["momentum_buffer"])
-        torch._foreach_mul_(buffers, momentum)
-        torch._foreach_add_(buffers, steps)
-        torch._foreach_sub_(weights, buffers)
+    def _update(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        step = gradient
+        rate: Tensor | float = group["lr"]
+        if weight.dim() > 1:
+            step = gradient.add(weight, alpha=group["weight_decay"])
+            size = weight.norm()
+            below = gradient.norm() + group["weight_decay"] * size
+            trust = group["trust_coefficient"] * size / below
+            rate = rate * torch.where((size > 0) & (below > 0), trust, 1.0)
+        state = self.state[weight]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(weight)
+        weight.sub_(state["momentum_buffer"].mul_(group["momentum"]).add_(step * rate))
 
 
 def build_optimizer(

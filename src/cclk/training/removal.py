@@ -17,12 +17,7 @@ from cclk.training.settings import Settings
 
 
 def describe_removal(settings: Settings, dataset: Dataset) -> str:
-    """Return what a run removes and how, as text; "" if it does not remove anything.
-
-    Args:
-        settings: The settings of the run.
-        dataset: The data to train on.
-    """
+    """Return what a run removes and how, as text; "" if it does not remove anything."""
     removal, width = settings.removal, settings.model.feature_width
     names = ", ".join(column.name for column in dataset.columns)
     fair = find(settings.method).removes
@@ -41,11 +36,6 @@ class PenalizedNetwork(nn.Module):
     """A network under training, with the features of unaugmented samples beside its projections.
 
     Both come from one forward pass, as `DistributedDataParallel` requires.
-
-    Args:
-        network: The network.
-        settings: The settings of the run.
-        dataset: The data to train on.
 
     Attributes:
         penalty: The penalty on the features; its parameters, if it has any, are trained too.
@@ -81,12 +71,6 @@ def _penalty(name: str, width: int, dataset: Dataset) -> nn.Module:
 
 class Removal:
     """The additional terms of the loss.
-
-    Args:
-        settings: The settings of the run.
-        dataset: The data to train on.
-        total: Number of steps of the run.
-        penalty: Called as `penalty(features, condition, rows=(features, condition))`.
 
     Attributes:
         contrast: Factor of the contrastive loss.
@@ -150,16 +134,8 @@ class Removal:
         counts: list[int],
         further: tuple[Tensor, Tensor] | None,
     ) -> Tensor:
-        """Return the additional loss of a step.
-
-        Args:
-            step: Number of the step.
-            features: Features of the local samples, (n, width).
-            scores: Scores of their labels, (n, classes).
-            rows: Row numbers of the joined batch.
-            own: Which of these are local.
-            counts: Number of local rows of each process.
-            further: Features of further rows, and their row numbers.
+        """The additional loss of a step, from features (n, width) and label scores (n, classes) of
+        the `own` part of the batch `rows`, and features and rows of further samples.
         """
         loss = features.new_zeros(())
         if self.strength:
@@ -180,24 +156,24 @@ class Removal:
         """The penalty; for odds, the mean over labels of the penalty among their samples."""
         if not self.per_label:
             return self._penalty(features, rows, further)
-        labels = self.train.y[rows]
         leakage = features.new_zeros(())
         for label in range(self.classes):
-            same = labels == label
-            others = None
-            if further is not None:
-                these = self.train.y[further[1]] == label
-                others = (further[0][these.to(features.device)], further[1][these])
-            if int(same.sum()) > 1:
-                part = self._penalty(features[same.to(features.device)], rows[same], others)
-                leakage = leakage + part * (int(same.sum()) / len(rows))
+            part, numbers = self._of_label(label, features, rows)
+            if len(numbers) > 1:
+                same = None if further is None else self._of_label(label, *further)
+                share = len(numbers) / len(rows)
+                leakage = leakage + self._penalty(part, numbers, same) * share
         return leakage
 
+    def _of_label(self, label: int, features: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        same = self.train.y[rows] == label
+        return features[same.to(features.device)], rows[same]
+
     def _penalty(
-        self, features: Tensor, rows: Tensor, further: tuple[Tensor, Tensor] | None
+        self, features: Tensor, rows: Tensor, others: tuple[Tensor, Tensor] | None
     ) -> Tensor:
-        others = None
-        if further is not None and len(further[1]):
-            others = (further[0], self.condition.rows(further[1]))
-        leakage: Tensor = self.penalty(features, self.condition.rows(rows), rows=others)
+        further = None
+        if others is not None and len(others[1]):
+            further = (others[0], self.condition.rows(others[1]))
+        leakage: Tensor = self.penalty(features, self.condition.rows(rows), rows=further)
         return leakage / self.columns  # or every further column would weaken all other terms

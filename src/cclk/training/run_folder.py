@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -21,20 +19,20 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from torch import Tensor
 
-import cclk
 from cclk import datasets
-from cclk._files import read_tensors, replace_text, write_tensors
-from cclk._reading import check_json, parse_json, read_json, reason
+from cclk._files import replace_text
+from cclk._reading import check_json, read_json, reason
 from cclk.data.dataset import Dataset, Split
 from cclk.data.fingerprint import fingerprint
 from cclk.data.folder import reading_only
 from cclk.data.table_file import TableFile
 from cclk.errors import CclkError, RunError, SettingsError
+from cclk.kernels import Kernel
 from cclk.registry import METHODS, require_trust
 from cclk.training import methods
 from cclk.training.checkpoints import changed_settings
 from cclk.training.metrics import read_metrics
-from cclk.training.network import ContrastiveNetwork, embed, stored_network
+from cclk.training.network import ContrastiveNetwork, EncoderFile, embed
 from cclk.training.settings import Settings, import_paths, parse
 from cclk.training.trainer import Trainer
 
@@ -81,41 +79,6 @@ class RunMetadata:
 _METADATA = TypeAdapter(RunMetadata)
 
 
-@dataclass(frozen=True)
-class EncoderMetadata:
-    """What encoder.safetensors holds beside the weights.
-
-    Attributes:
-        shape: The shape of a sample: (c, h, w) or (k,).
-        inputs: The names of the input columns, in their order; empty for images and unnamed
-            vectors.
-        kernel: The fitted length scales of the kernel, by position.
-    """
-
-    shape: tuple[int, ...]
-    inputs: list[str]
-    kernel: dict[str, float | tuple[float, ...]]
-
-    def __post_init__(self) -> None:
-        if len(self.shape) not in (1, 3) or min(self.shape) < 1:
-            raise ValueError(f"the shape is {self.shape}: it must be (c, h, w) or (k,)")
-        if self.inputs and len(self.inputs) != self.shape[0]:
-            raise ValueError(f"there are {len(self.inputs)} names of {self.shape[0]} inputs")
-
-    @classmethod
-    def read(cls, metadata: Mapping[str, str]) -> EncoderMetadata:
-        """Validate the metadata of a .safetensors file."""
-        tree = {
-            field.name: parse_json(metadata[field.name])
-            for field in fields(cls)
-            if field.name in metadata
-        }
-        return check_json(_ENCODER_METADATA, tree)
-
-
-_ENCODER_METADATA = TypeAdapter(EncoderMetadata)
-
-
 def write_settings(folder: Path, settings: Settings, metadata: RunMetadata) -> None:
     """Write RUN/settings.json."""
     content = settings.model_dump(mode="json") | asdict(metadata)
@@ -125,14 +88,13 @@ def write_settings(folder: Path, settings: Settings, metadata: RunMetadata) -> N
 def write_encoder(folder: Path, trainer: Trainer) -> None:
     """Write RUN/encoder.safetensors."""
     kernel = trainer.method.kernel
-    metadata = {
-        "settings": trainer.settings.without_paths().model_dump_json(),
-        "kernel": json.dumps(kernel.state_dict() if kernel is not None else {}),
-        "shape": json.dumps(list(trainer.dataset.train.x.shape[1:])),
-        "inputs": json.dumps(trainer.dataset.inputs),
-        "version": cclk.__version__,
-    }
-    write_tensors(folder / ENCODER, trainer.network.state_dict(), metadata)
+    file = EncoderFile(
+        trainer.settings.without_paths().model_dump(mode="json"),
+        tuple(trainer.dataset.train.x.shape[1:]),
+        list(trainer.dataset.inputs),
+        {} if kernel is None else kernel.state_dict(),
+    )
+    file.write(folder / ENCODER, trainer.network.state_dict())
 
 
 class RunFolder:
@@ -198,51 +160,52 @@ class RunFolder:
         return dataset
 
     @cached_property
-    def _stored(self) -> tuple[dict[str, Tensor], EncoderMetadata]:
+    def _stored(self) -> tuple[EncoderFile, dict[str, Tensor]]:
         path = self.folder / ENCODER
         if not path.exists():
             raise RunError(f"{self.folder} contains no {ENCODER}: it is not finished; resume it")
         try:
-            tensors, metadata = read_tensors(path)
-            stored = EncoderMetadata.read(metadata)
-            trained = parse_json(metadata.get("settings", "{}"))
-            if not isinstance(trained, dict):
-                raise RunError("its settings are not a table")
+            file, weights = EncoderFile.read(path)
         except (OSError, CclkError) as error:
             raise RunError(f"{path} is damaged: {reason(error)}") from error
         current = self.settings.without_paths().model_dump(mode="json")
-        if changed := changed_settings(trained, current):
+        if changed := changed_settings(file.settings, current):
             raise RunError(
                 f"{path} was trained with other settings than those in {SETTINGS}:"
                 f" {'; '.join(changed)}. Restore the file that was changed"
             )
-        return tensors, stored
+        return file, weights
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a sample: (c, h, w) or (k,)."""
-        return self._stored[1].shape
+        return self._stored[0].shape
 
     @property
     def inputs(self) -> list[str]:
         """The names of the input columns, in their order; empty for images and unnamed vectors."""
-        return self._stored[1].inputs
+        return self._stored[0].inputs
 
     @cached_property
     def network(self) -> ContrastiveNetwork:
         """The trained network, in evaluation mode."""
-        weights, metadata = self._stored
+        file, weights = self._stored
         try:
-            return stored_network(self.settings, metadata.shape, weights)
+            return file.network(self.settings, weights)
         except CclkError as error:
             raise RunError(
                 f"{self.folder / ENCODER} does not fit its settings: {reason(error)}"
             ) from error
 
+    @cached_property
+    def method(self) -> methods.Method:
+        """Loss, sampler and condition of the run, with the kernel as it was fitted."""
+        return methods.build(self.settings, self.dataset, self._stored[0].kernel)
+
     @property
-    def kernel_state(self) -> dict[str, float | tuple[float, ...]]:
-        """The fitted length scales of the kernel."""
-        return self._stored[1].kernel
+    def kernel(self) -> Kernel | None:
+        """The kernel of the run, fitted in training; None if the loss has none."""
+        return self.method.kernel
 
     def metrics(self) -> list[dict[str, float]]:
         """The logged metrics, one dict for each logged step."""
@@ -258,40 +221,6 @@ def _is_folder(path: Path) -> bool:
         return path.expanduser().is_dir()
     except (RuntimeError, ValueError):  # an unknown home, a null character
         return False
-
-
-@dataclass(frozen=True)
-class FolderBefore:
-    """The content of a folder before a run, so that a run that cannot start leaves nothing.
-
-    Attributes:
-        folder: The folder.
-        missing: The folder and its parents that do not exist.
-        entries: The names in the folder.
-    """
-
-    folder: Path
-    missing: list[Path]
-    entries: set[str]
-
-    @classmethod
-    def of(cls, folder: Path) -> FolderBefore:
-        """Read the content of a folder."""
-        entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        return cls(folder, missing, entries)
-
-    def restore(self, names: Iterable[str]) -> None:
-        """Delete entries with these names that are new, and new folders that are empty."""
-        for path in (self.folder / name for name in names if name not in self.entries):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.exists():
-                with suppress(OSError):  # why the run could not start, too
-                    path.unlink()
-        for path in self.missing:
-            with suppress(OSError):  # not empty, or never created
-                path.rmdir()
 
 
 def make_folder(path: Path) -> None:

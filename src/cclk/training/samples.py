@@ -108,6 +108,21 @@ def _read_samples(
         if row_id is None and own is not None and own in TableFile(Path(source)).names:
             row_id = own
         return load_inputs(Path(source), data_dir=folder, row_id=row_id, **options)
+    return _of_array_or_dataset(source, folder)
+
+
+def read_images(
+    source: str, column: str | None, size: int, data_dir: Path | None, row_id: str | None
+) -> tuple[Samples, list[str]]:
+    """The images of a table, an .npz file or a dataset, and their ids."""
+    if source.endswith((".csv", ".parquet")):
+        if column is None:
+            raise RunError(f"{source} is a table: pass the column with paths of images as --image")
+        return load_inputs(Path(source), image=column, size=size, data_dir=data_dir, row_id=row_id)
+    return _of_array_or_dataset(source, data_dir)
+
+
+def _of_array_or_dataset(source: str, folder: Path | None) -> tuple[Samples, list[str]]:
     if source.endswith(".npz"):
         return _array(Path(source))
     if source not in DATASETS:

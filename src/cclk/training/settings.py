@@ -207,7 +207,7 @@ class LossSettings(Section):
             " and laplacian, degree and offset of polynomial"
         ),
     )
-    weights: Literal["auto", "loo", "paper", "release", "nw"] = Field(
+    weights: Literal["auto", "loo", "paper", "authors", "nw"] = Field(
         "auto", description="weights of neighbors; auto: nw for fair-cclk, else loo"
     )
     loss_options: dict[str, object] = Field(
@@ -349,10 +349,7 @@ class TrainSettings(Section):
         None,
         ge=1,
         le=1024,
-        description=(
-            "threads to compute with; default: all cores, or fewer if these are faster in a short"
-            " measurement"
-        ),
+        description="threads to compute with; default: all cores",
     )
     log_every: int = Field(20, ge=1, description="steps between metrics")
     checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints")
@@ -400,7 +397,7 @@ class Settings(Section):
         return str(self.data.dataset if self.table.data is None else self.table.data)
 
     @property
-    def source_options(self) -> dict[str, Any]:
+    def source_options(self) -> dict[str, object]:
         """The options that the data are loaded with."""
         if self.table.data is None:
             return dict(self.data.dataset_options)

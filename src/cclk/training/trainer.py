@@ -18,17 +18,18 @@ from cclk import _distributed as distributed
 from cclk import augment
 from cclk.data.dataset import CONSTANT, Dataset
 from cclk.errors import DataError
-from cclk.operator.diagnose import examine
-from cclk.training import _process, methods
+from cclk.training import methods
 from cclk.training.batch_norm import synchronize
 from cclk.training.launch import launch
-from cclk.training.loading import Loader, Rows
+from cclk.training.loading import Loader, StepRows
 from cclk.training.momentum import Momentum
 from cclk.training.network import network_for
 from cclk.training.optim import build_optimizer, learning_rate
 from cclk.training.removal import PenalizedNetwork, Removal
 from cclk.training.resolve import resolve
 from cclk.training.settings import Settings
+from cclk.weights.diagnose import judge
+from cclk.weights.variants import weigh
 
 
 def total_steps(settings: Settings, steps_per_epoch: int) -> int:
@@ -91,16 +92,16 @@ class Trainer:
         """The rows of a batch that this process computes."""
         self.loader = Loader(dataset.train.x, self._draw, self.total)
 
-    def _draw(self, step: int) -> Rows:
+    def _draw(self, step: int) -> StepRows:
         batch = self.method.sampler.batch(step)
         if self.removal is None:
-            return Rows(batch, batch[:0], batch[self._own])
+            return StepRows(batch, batch[:0], batch[self._own])
         further, rank = self.removal.further_rows(step, batch), self.fabric.global_rank
         start, stop = self._bounds(len(further))[rank : rank + 2]
-        return Rows(batch, further, torch.cat([batch[self._own], further[start:stop]]))
+        return StepRows(batch, further, torch.cat([batch[self._own], further[start:stop]]))
 
     def _bounds(self, size: int) -> list[int]:
-        """Where the shares of the processes of so many rows begin and end."""
+        """Where the shares of the processes begin and end, of this number of rows."""
         world = self.fabric.world_size
         return [size * rank // world for rank in range(world + 1)]
 
@@ -186,29 +187,18 @@ class Trainer:
         }
         report = getattr(self.method.loss, "report", None)
         if report is not None:
-            line["floored"] = float(report.floored)
+            line["clamped"] = float(report.clamped)
         if self.removal is not None and self.removal.last is not None:
             line["penalty"] = round(float(self.removal.last), 4)
         if self.method.kernel is not None and self.method.condition is not None:
             rows = self._batch
             if self.momentum is not None:
                 rows = torch.cat([rows, self.momentum.used])
-            neighbors, _ = examine(
-                methods.conditioning(self.method, self.settings),
-                self.method.condition.rows(rows),
-                anchors=len(self._batch),
-            )
+            how = methods.conditioning(self.method, self.settings)
+            weights = weigh(how, self.method.condition.rows(rows), torch.float64)
+            neighbors = judge(how, weights, anchors=len(self._batch)).effective_sample_size
             line["effective_neighbors"] = round(float(neighbors.median()), 2)
         return line
-
-    def best_threads(self) -> int:
-        """The number of threads to train with; processes on one machine keep their share."""
-        if self.fabric.world_size > 1:
-            return torch.get_num_threads()
-        rows = torch.arange(min(_process.SAMPLES, len(self.dataset.train)))
-        x = self.network.encoder.inputs.scale(self.dataset.train.x[rows].to(self.fabric.device))
-        views = self._view(x, 0, 0, len(x)).to(self.fabric.device)
-        return _process.best_threads(self.network, views)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimizer and loss (with its kernel), and the queue if there is one."""

@@ -18,7 +18,7 @@ SGD_DECAYS = {
 }
 STUDIES: dict[str, dict[str, Overrides]] = {
     "budget, steps": {f"{steps:,}": {"steps": steps} for steps in (1175, 5875)},
-    "weights": {name: {"weights": name} for name in ("nw", "loo", "release", "paper")},
+    "weights": {name: {"weights": name} for name in ("nw", "loo", "authors", "paper")},
     "bandwidth, effective neighbors": {
         f"{neighbors:g}": {"neighbors": neighbors} for neighbors in (1.5, 3.0, 12.0, 48.0)
     },

@@ -9,7 +9,7 @@ from cclk_paper.experiments.registry.weaksup import ORACLE, ORACLE_ROW, TEMPERAT
 Figures = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
 RELEASE_KERNEL: Overrides = {
     "method": "hardneg-cclk", "kernel": "rbf", "length_scale": 15.8,
-    "ridge": 100.0, "weights": "release",
+    "ridge": 100.0, "weights": "authors",
 }  # fmt: skip
 """The authors' release: temp_z 500."""
 FITTED: Overrides = {"method": "hardneg-cclk", "kernel": "rbf", "weights": "nw"}

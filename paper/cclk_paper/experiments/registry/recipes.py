@@ -25,7 +25,7 @@ FAIR_RELEASE: Overrides = {
     "holdout": 0,
     "optimizer": "lars", "lr": 1e-3, "scale_lr": True, "weight_decay": 1e-4, "warmup": 10,
     "augmentation_options": {"crop": [0.08, 1.0], "flip": 0.5},
-    "temperature": 0.1, "weights": "release", "ridge": 0.01, "standardize": False,
+    "temperature": 0.1, "weights": "authors", "ridge": 0.01, "standardize": False,
 }  # fmt: skip
 FAIR_OURS: Overrides = {
     "optimizer": "adamw", "weight_decay": 0.1, "warmup": 2,

@@ -16,7 +16,8 @@ from torch import Tensor
 from cclk.condition import Condition
 from cclk.errors import CclkError
 from cclk.kernels import Kernel
-from cclk.operator.operators import Dense, Factored, Grouped, Operator
+from cclk.kernels.base import TOO_FAR
+from cclk.weights.operators import Dense, Factored, Grouped, Operator
 
 SOLVERS = ("auto", "exact", "features", "nystrom")
 EXACT_UP_TO = 2048
@@ -28,10 +29,6 @@ KEPT_ENOUGH = 0.9
 LANDMARKS = 256
 MOST_FEATURES = 16_384
 """The largest explicit feature map, whose products take 2 GiB."""
-_TOO_FAR = (
-    "the condition's values are too far apart. Standardize its columns, remove outliers, or use a"
-    " bounded kernel such as RBF."
-)
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def solve(
 
     Args:
         kernel, condition, ridge, solver: As in `conditional_weights`.
-        unit_diagonal: Set K_ii to 1 first, as the authors' release does. If the kernel's diagonal
+        unit_diagonal: Set K_ii to 1 first, as the authors' code does. If the kernel's diagonal
             is not 1, only the exact solver can do this.
     """
     if unit_diagonal:
@@ -152,7 +149,7 @@ def _with_unit_diagonal(
 ) -> Solution:
     if solver not in ("auto", "exact"):
         raise CclkError(
-            f"weights='release' sets the diagonal of {kernel!r} to 1, which needs"
+            f"weights='authors' sets the diagonal of {kernel!r} to 1, which needs"
             f" solver='exact', not {solver!r}"
         )
     matrix = kernel.evaluate(condition, condition).clone()
@@ -167,7 +164,7 @@ def _with_unit_diagonal(
         operator = _from_residual(inverse.mul_(ridge))
     else:
         operator = _clip(matrix, ridge, kernel)
-    return Solution(operator, "exact", "the release's unit diagonal has no feature map")
+    return Solution(operator, "exact", "the authors' unit diagonal has no feature map")
 
 
 def _exact(kernel: Kernel, condition: Condition, ridge: float) -> Operator:
@@ -203,16 +200,6 @@ def _warn_if_indefinite(kernel: Kernel, values: Tensor) -> None:
             f" {float(values[0]):.3g}): its negative eigenvalues, {clipped / total:.1%} of the"
             " total, are clipped to zero.",
         )
-
-
-def check_values(kernel: Kernel, condition: Condition) -> None:
-    """Raise a `CclkError` if values of the kernel, or their sums, overflow.
-
-    The diagonal bounds the others: k(a, b)^2 is at most k(a, a) k(b, b).
-    """
-    total = float(kernel.diagonal(condition).sum())
-    if not math.isfinite(total * total):
-        raise CclkError(f"{kernel!r} has values that overflow: {_TOO_FAR}")
 
 
 def _features(kernel: Kernel, condition: Condition, ridge: float) -> Operator:
@@ -273,5 +260,5 @@ def _cholesky(matrix: Tensor, ridge: float, kernel: Kernel) -> tuple[Tensor, flo
                 )
             return factor, raised
     raise CclkError(
-        f"{kernel!r} + ridge I cannot be factorized even with ridge {raised:.3g}: {_TOO_FAR}"
+        f"{kernel!r} + ridge I cannot be factorized even with ridge {raised:.3g}: {TOO_FAR}"
     )

@@ -3,7 +3,7 @@
 name       w(z_j, z_i)                                               own pair
 "loo"      W_ji / (1 - W_ii), clipped at 0: fitted without anchor i  excluded
 "paper"    W_ji, possibly negative: Proposition 2.2, literally       included
-"release"  W_ji if at least 1e-6, with K_ii = 1: the authors' code   excluded
+"authors"  W_ji if at least 1e-6, with K_ii = 1: the authors' code   excluded
 "nw"       K_ji / sum_{k != i} K_ki of the positive part of K:       excluded
            a kernel average (Nadaraya-Watson), without a solve
 "auto"     those of the loss: "nw" for `FairCCLK` if the kernel is large between
@@ -21,18 +21,11 @@ from cclk._eager import eager
 from cclk.condition import Condition, as_condition
 from cclk.errors import CclkError, SettingsError
 from cclk.kernels import Kernel
-from cclk.operator.neighborhoods import Neighborhoods, find
-from cclk.operator.operators import LocalRows, Near, Operator, Rows
-from cclk.operator.solvers import Solver, check_ridge, check_solver, check_values, solve
+from cclk.weights.neighborhoods import Neighborhoods, find
+from cclk.weights.operators import LocalRows, Near, Operator, Rows
+from cclk.weights.solvers import Solver, check_ridge, check_solver, solve
 
-MODES = ("auto", "loo", "paper", "release", "nw")
-
-
-def check_mode(weights: str) -> str:
-    """Return the name of a variant, or raise a `CclkError` if there is none of this name."""
-    if weights not in MODES:
-        raise CclkError(f"weights is {weights!r}: it must be one of {', '.join(map(repr, MODES))}")
-    return weights
+MODES = ("auto", "loo", "paper", "authors", "nw")
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,11 @@ class Conditioning:
             raise SettingsError(
                 f"kernel is {self.kernel!r}: it must be a kernel from cclk.kernels, such as RBF()"
             )
-        check_ridge(self.ridge), check_solver(self.solver), check_mode(self.weights)
+        check_ridge(self.ridge), check_solver(self.solver)
+        if self.weights not in MODES:
+            raise CclkError(
+                f"weights is {self.weights!r}: it must be one of {', '.join(map(repr, MODES))}"
+            )
         if self.weights == "auto":
             object.__setattr__(self, "weights", default if self.kernel.local else "loo")
 
@@ -67,25 +64,25 @@ def conditioning(source: object, ridge: float, solver: Solver, weights: str) -> 
         ridge, solver, weights: As in the losses; "auto" weights of a kernel are those of
             `FairCCLK`.
     """
-    own = getattr(source, "conditioning", None)
-    if not isinstance(own, Conditioning):
-        if not isinstance(source, Kernel):
+    own, defaults = getattr(source, "conditioning", None), (ridge, solver) == (0.01, "auto")
+    if isinstance(own, Conditioning):
+        if not defaults or weights != "auto":
             raise CclkError(
-                f"loss is a {type(source).__name__}: pass a loss with a kernel, such as FairCCLK,"
-                " or a kernel"
+                "a loss has its own ridge, solver and weights: pass its kernel to use others"
             )
-        how = Conditioning(source, ridge, solver, weights)
-        if how.weights == "nw" != weights and (ridge, solver) != (0.01, "auto"):
-            raise CclkError(
-                "the default weights of this kernel, nw, have no ridge and no solver: pass"
-                " weights='paper' or 'loo' to use them"
-            )
-        return how
-    if (ridge, solver, weights) != (0.01, "auto", "auto"):
+        return own
+    if not isinstance(source, Kernel):
         raise CclkError(
-            "a loss has its own ridge, solver and weights: pass its kernel to use others"
+            f"loss is a {type(source).__name__}: pass a loss with a kernel, such as FairCCLK, or a"
+            " kernel"
         )
-    return own
+    how = Conditioning(source, ridge, solver, weights)
+    if how.weights == "nw" != weights and not defaults:
+        raise CclkError(
+            "the default weights of this kernel, nw, have no ridge and no solver: pass"
+            " weights='paper' or 'loo' to use them"
+        )
+    return how
 
 
 @dataclass(frozen=True)
@@ -93,12 +90,15 @@ class Weights:
     """The weights of every anchor over all samples of the joined batch, by row tiles."""
 
     rows: Rows
-    counts_own: bool
+    condition: Condition
+    counts_own: bool = False
     """Whether the anchor's own pair is included (weights="paper")."""
-    dead_below: float
+    per_view: bool = False
+    """Whether each view of a sample has all of its weight (weights="authors"), not a half."""
+    dead_below: float = 1e-3
     """An anchor is dead if its weights sum to less than this."""
-    solver: str
-    reason: str
+    solver: str = "none"
+    reason: str = "a kernel average needs no solve"
     operator: Operator | None = None
     """The operator W; None for "nw"."""
 
@@ -115,20 +115,27 @@ def weigh(
         negligible: Weights of "nw" up to this one may be set to 0.
     """
     kernel, weights = how.kernel, how.weights
-    check_values(kernel, condition)
     if weights == "nw":
-        rows: Rows = KernelAverage(kernel, condition, dtype, negligible)
-        return Weights(rows, False, 1e-3, "none", "a kernel average needs no solve")
-    solution = solve(kernel, condition, how.ridge, how.solver, unit_diagonal=weights == "release")
+        return Weights(KernelAverage(kernel, condition, dtype, negligible), condition)
+    authors = weights == "authors"
+    solution = solve(kernel, condition, how.ridge, how.solver, unit_diagonal=authors)
     operator = solution.operator
     # The bound keeps the quotient finite if an anchor explains itself entirely (0 / 0).
     factor = 1 / operator.complement.clamp_min(1e-12) if weights == "loo" else None
     rows = operator.with_rows_scaled(factor, dtype)
     if weights != "paper":
-        rows = WithoutOwn(rows, least=1e-6 if weights == "release" else 0.0)
-    # Rows of W itself are small wherever W_ii is near 1, hence the release's threshold.
-    dead_below = 1e-3 if weights == "loo" else 1e-6
-    return Weights(rows, weights == "paper", dead_below, solution.solver, solution.reason, operator)
+        rows = WithoutOwn(rows, least=1e-6 if authors else 0.0)
+    return Weights(
+        rows,
+        condition,
+        counts_own=weights == "paper",
+        per_view=authors,
+        # Rows of W itself are small wherever W_ii is near 1, hence the authors' threshold.
+        dead_below=1e-3 if weights == "loo" else 1e-6,
+        solver=solution.solver,
+        reason=solution.reason,
+        operator=operator,
+    )
 
 
 class WithoutOwn(LocalRows):
@@ -247,7 +254,7 @@ def conditional_weights(
         condition: The condition of n samples.
         ridge: Of a kernel: a positive number, the regularization.
         solver: Of a kernel: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
-        weights: Of a kernel: "loo", "release" or "nw", as in the losses; "paper" for the operator
+        weights: Of a kernel: "loo", "authors" or "nw", as in the losses; "paper" for the operator
             W = (K + ridge I)^-1 K itself; or "auto", the weights of `FairCCLK`.
 
     Shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +17,9 @@ from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import HasLengthScale, divisor, effective_neighbors, scaled_leaves
 from cclk.kernels.base import Leaf, group_numbers
 from cclk.kernels.stationary import format_scale
-from cclk.operator.operators import Operator
-from cclk.operator.solvers import Solver
-from cclk.operator.weights import Conditioning, KernelAverage, Weights, conditioning, weigh
+from cclk.weights.operators import Operator
+from cclk.weights.solvers import Solver
+from cclk.weights.variants import Conditioning, KernelAverage, Weights, conditioning, weigh
 
 MANY_DEAD = 0.25
 """The share of dead anchors above which a kernel is too narrow."""
@@ -41,34 +42,63 @@ class Diagnosis(Shown):
     """sum_j |w_ji| of each anchor, (n,)."""
     dead: Tensor
     """Anchors without neighbors, boolean (n,)."""
-    negative_share: float | None
-    """The share of negative entries in the operator W, before any clipping; None with the weights
-    "nw", which need no operator.
-    """
-    effective_rank: float | None
-    """trace W: the number of independent values that the operator distinguishes; None likewise."""
     weights: str
     """The weights in use."""
     solver: str
     """The solver in use."""
     reason: str
     """Why this solver was selected."""
-    healthy: bool
-    """Whether the kernel suits the condition."""
-    verdict: str
-    """The problem and its remedy, or that there is none."""
+    problem: str | None
+    """What is wrong with the kernel for this condition, and a remedy."""
+    operator: Operator | None
+    """The operator W; None with the weights "nw", which need none."""
+    others: int
+    """The number of other samples."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the kernel suits the condition."""
+        return self.problem is None
+
+    @property
+    def verdict(self) -> str:
+        """The problem and its remedy, or that there is none."""
+        return self.problem or (
+            "Good. Median effective number of neighbors:"
+            f" {float(self.effective_sample_size.median()):.1f} of {self.others}; anchors without"
+            f" neighbors: {self.dead_share:.0%}."
+        )
 
     @property
     def dead_share(self) -> float:
         """The share of anchors without neighbors."""
         return float(self.dead.double().mean())
 
+    @cached_property
+    def negative_share(self) -> float | None:
+        """The share of negative entries in the operator W, before any clipping; None without."""
+        if self.operator is None:
+            return None
+        rows, size = self.operator.with_rows_scaled(None, torch.float64), len(self.operator)
+        negative = sum(
+            int((rows(start, min(start + _TILE, size)) < -1e-12).sum())
+            for start in range(0, size, _TILE)
+        )
+        return negative / size**2
+
+    @property
+    def effective_rank(self) -> float | None:
+        """trace W: the number of independent values that the operator distinguishes; None without
+        an operator.
+        """
+        return None if self.operator is None else float((1 - self.operator.complement).sum())
+
     def __str__(self) -> str:
         size = self.effective_sample_size.double()
         low, median, high = torch.quantile(size, size.new_tensor([0.1, 0.5, 0.9])).tolist()
         rank = (
             ""
-            if self.effective_rank is None or self.negative_share is None
+            if self.operator is None
             else f"  effective rank of W: {self.effective_rank:.1f};"
             f" negative entries: {self.negative_share:.1%}\n"
         )
@@ -100,7 +130,7 @@ def diagnose(
             neighbors depends on it.
         ridge: Of a kernel: regularization of the operator W = (K + ridge I)^-1 K.
         solver: Of a kernel: "auto", "exact", "features", "nystrom" or `cclk.Nystrom(landmarks)`.
-        weights: Of a kernel: "loo", "paper", "release" or "nw", as in the losses; or "auto", the
+        weights: Of a kernel: "loo", "paper", "authors" or "nw", as in the losses; or "auto", the
             weights of `FairCCLK`.
 
     Shape:
@@ -121,70 +151,24 @@ def diagnose(
             f"condition has {len(table)} rows: an anchor needs at least one other sample"
         )
     how.kernel.ensure_fitted(table)
-    weighted = weigh(how, table, torch.float64)
-    size, mass, dead = _measure(weighted, len(table))
-    problem = _problem(how.kernel, table, size, dead)
-    operator = weighted.operator
-    return Diagnosis(
-        effective_sample_size=size,
-        mass=mass,
-        dead=dead,
-        negative_share=None if operator is None else _negative_share(operator),
-        effective_rank=None if operator is None else float((1 - operator.complement).sum()),
-        weights=how.weights,
-        solver=weighted.solver,
-        reason=weighted.reason,
-        healthy=problem is None,
-        verdict=problem
-        or f"Good. Median effective number of neighbors: {float(size.median()):.1f} of"
-        f" {len(table) - 1}; anchors without neighbors: {float(dead.double().mean()):.0%}.",
-    )
+    return judge(how, weigh(how, table, torch.float64))
 
 
-def _negative_share(operator: Operator) -> float:
-    rows, size = operator.with_rows_scaled(None, torch.float64), len(operator)
-    negative = sum(
-        int((rows(start, min(start + _TILE, size)) < -1e-12).sum())
-        for start in range(0, size, _TILE)
-    )
-    return negative / size**2
-
-
-def examine(
-    how: Conditioning, condition: object, *, anchors: int | None = None
-) -> tuple[Tensor, str | None]:
-    """Compute only the effective numbers of neighbors, (anchors,), and the problem, if any.
+def judge(
+    how: Conditioning, weights: Weights, *, anchors: int | None = None, distant: bool = False
+) -> Diagnosis:
+    """Diagnose weights.
 
     Args:
-        how: A kernel and its options.
-        condition: As in `diagnose`.
-        anchors: The number of leading samples that are anchors; all by default. The others are
-            neighbors only.
-    """
-    table = as_condition(condition)
-    how.kernel.ensure_fitted(table)
-    weighted = weigh(how, table, torch.float64)
-    size, _, dead = _measure(weighted, len(table) if anchors is None else anchors)
-    return size, _problem(how.kernel, table, size, dead)
-
-
-def complaint(kernel: Kernel, table: Condition, weights: Weights) -> str | None:
-    """Return the problem of these weights, judged by the first anchors; None if there is none."""
-    # A kernel for a memory bank is fitted to its size, and the bank is empty at first.
-    size, _, dead = _measure(weights, min(len(table), 2 * _TILE), distant=True)
-    return _problem(kernel, table, size, dead)
-
-
-def _measure(
-    weights: Weights, anchors: int, *, distant: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the effective number of neighbors, mass and deadness of the first anchors.
-
-    Args:
+        how: What they were computed with.
         weights: The weights.
-        anchors: The number of leading samples that are anchors.
-        distant: Whether samples at any distance count as neighbors in a kernel average.
+        anchors: The number of leading samples that are anchors, at most; all by default. The others
+            are neighbors only.
+        distant: Whether samples at any distance count as neighbors in a kernel average, whose mass
+            is 1 however far its samples are.
     """
+    total = len(weights.condition)
+    anchors = total if anchors is None else min(anchors, total)
     sizes, masses, deaths = [], [], []
     for start in range(0, anchors, _TILE):
         stop = min(start + _TILE, anchors)
@@ -195,11 +179,21 @@ def _measure(
         masses.append(mass)
         sizes.append(effective_neighbors(tile))
         if not distant and isinstance(weights.rows, KernelAverage):
-            # An average has mass 1 however far its samples are.
             mass = torch.minimum(mass, weights.rows.support(start, stop))
         deaths.append(mass < weights.dead_below)
-    mass, dead = torch.cat(masses), torch.cat(deaths)
-    return torch.cat(sizes).masked_fill(dead, 0.0), mass, dead
+    dead = torch.cat(deaths)
+    size = torch.cat(sizes).masked_fill(dead, 0.0)
+    return Diagnosis(
+        size,
+        torch.cat(masses),
+        dead,
+        how.weights,
+        weights.solver,
+        weights.reason,
+        _problem(how.kernel, weights.condition, size, dead),
+        weights.operator,
+        total - 1,
+    )
 
 
 def _problem(kernel: Kernel, table: Condition, size: Tensor, dead: Tensor) -> str | None:

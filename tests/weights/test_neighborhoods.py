@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cclk import kernels
 from cclk.condition import as_condition
-from cclk.operator import neighborhoods
-from cclk.operator.neighborhoods import Neighborhoods, find, kd_order
+from cclk.weights import neighborhoods
+from cclk.weights.neighborhoods import Neighborhoods, find, kd_order
 
 
 def drawn(size: int, width: int, seed: int) -> Tensor:
@@ -78,7 +78,6 @@ def test_what_is_dropped_is_within_its_bound(
 @pytest.mark.parametrize(
     ("kernel", "condition", "reason"),
     [
-        (kernels.RBF(length_scale=1e-4), drawn(100, 1, 0), "fewer than 768 samples"),
         (kernels.Cosine(), drawn(2000, 3, 0), "the kernel has no bounds"),
         (kernels.RBF(length_scale=1.0) + 1, drawn(2000, 1, 0), "too many for this batch"),
         (kernels.RBF(length_scale=1e-4), drawn(800, 3, 0), "too many for this batch"),

@@ -16,8 +16,8 @@ import cclk
 from cclk import kernels
 from cclk.condition import as_condition
 from cclk.errors import CclkError
-from cclk.operator.solvers import solve
-from cclk.operator.weights import Conditioning, weigh
+from cclk.weights.solvers import solve
+from cclk.weights.variants import Conditioning, weigh
 
 conditional_weights = functools.partial(cclk.conditional_weights, weights="paper")
 
@@ -70,7 +70,7 @@ def test_products_of_categories_are_categories() -> None:
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 99),
-    mode=st.sampled_from(["loo", "paper", "release", "nw"]),
+    mode=st.sampled_from(["loo", "paper", "authors", "nw"]),
     name=st.sampled_from(["rbf", "cosine", "delta", "product"]),
 )
 def test_permuting_samples_permutes_weights(seed: int, mode: str, name: str) -> None:
@@ -86,7 +86,7 @@ def test_permuting_samples_permutes_weights(seed: int, mode: str, name: str) -> 
     )
 
 
-@pytest.mark.parametrize("mode", ["loo", "release", "nw"])
+@pytest.mark.parametrize("mode", ["loo", "authors", "nw"])
 @pytest.mark.parametrize(
     ("name", "solver"),
     [
@@ -111,22 +111,22 @@ def test_modes_equal_their_definitions(name: str, solver: str, mode: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["linear", "polynomial", "similarity"])
-def test_release_sets_every_diagonal_to_one(name: str) -> None:
+def test_the_authors_code_sets_every_diagonal_to_one(name: str) -> None:
     make, formula = oracles.KERNELS[name]
     z = oracles.condition(12, seed=4)
     expected = oracles.weights(
-        oracles.gram(formula, z), 0.3, "release", clipped=name == "similarity"
+        oracles.gram(formula, z), 0.3, "authors", clipped=name == "similarity"
     )
     for solver in ("auto", "exact"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cclk.CclkWarning)
-            found = conditional_weights(make(), z, 0.3, solver, weights="release")
+            found = conditional_weights(make(), z, 0.3, solver, weights="authors")
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-8, atol=1e-10)
     with pytest.raises(ValueError, match="singular once its diagonal is set to 1"):
-        conditional_weights(kernels.Linear(), [1.0, 1.5], 0.5, weights="release")
+        conditional_weights(kernels.Linear(), [1.0, 1.5], 0.5, weights="authors")
 
 
-def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
+def test_the_authors_code_leaves_the_callers_matrix_alone_and_clips_it() -> None:
     matrix = torch.tensor(
         [[2.0, 0.9, -0.9], [0.9, 3.0, 0.9], [-0.9, 0.9, 2.0]], dtype=torch.float64
     )
@@ -136,15 +136,15 @@ def test_release_leaves_the_callers_matrix_alone_and_clips_it() -> None:
         (kernels.Precomputed(matrix), torch.arange(3)),
     ):
         with pytest.warns(cclk.CclkWarning, match="clipped to zero"):
-            found = conditional_weights(kernel, z, 0.3, weights="release")
+            found = conditional_weights(kernel, z, 0.3, weights="authors")
         np.testing.assert_allclose(
-            found.numpy(), oracles.weights(before.numpy(), 0.3, "release", clipped=True), atol=1e-10
+            found.numpy(), oracles.weights(before.numpy(), 0.3, "authors", clipped=True), atol=1e-10
         )
         assert torch.equal(matrix, before)
     solution = solve(kernels.Linear(), as_condition([1.0, 2.0]), 0.3, unit_diagonal=True)
     assert (solution.solver, solution.reason) == (
         "exact",
-        "the release's unit diagonal has no feature map",
+        "the authors' unit diagonal has no feature map",
     )
 
 
@@ -164,12 +164,12 @@ def test_an_unfitted_kernel_is_fitted() -> None:
     assert kernel.is_fitted
 
 
-def test_release_cuts_weights_below_a_millionth() -> None:
+def test_the_authors_code_cuts_weights_below_a_millionth() -> None:
     """Two samples of similarity e have a weight of about e / 4 at ridge 1."""
     for similarity, weight in ((6e-6, 1.5e-6), (2e-6, 0.0)):
         matrix = torch.tensor([[1.0, similarity], [similarity, 1.0]], dtype=torch.float64)
         assert float(
-            conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="release")[0, 1]
+            conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="authors")[0, 1]
         ) == pytest.approx(weight, abs=1e-10)
         assert float(
             conditional_weights(kernels.Precomputed(), matrix, 1.0, weights="loo")[0, 1]
@@ -253,8 +253,8 @@ def test_auto_tells_why() -> None:
 def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cclk.operator.solvers, "EXACT_UP_TO", 100)
-    monkeypatch.setattr(cclk.operator.solvers, "LANDMARKS", 30)
+    monkeypatch.setattr(cclk.weights.solvers, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(cclk.weights.solvers, "LANDMARKS", 30)
     assert [reason(kernels.RBF(length_scale=5), size)[0] for size in (100, 101)] == [
         "exact",
         "nystrom",
@@ -263,7 +263,7 @@ def test_auto_trusts_landmarks_only_where_they_keep_the_kernel(
     assert (solver, "30 landmarks keep 100% of the kernel's trace" in why) == ("nystrom", True)
     solver, why = reason(kernels.RBF(length_scale=0.05), 400)
     assert (solver, "too little" in why) == ("exact", True)
-    monkeypatch.setattr(cclk.operator.solvers, "FALL_BACK_UP_TO", 200)
+    monkeypatch.setattr(cclk.weights.solvers, "FALL_BACK_UP_TO", 200)
     assert reason(kernels.RBF(length_scale=0.05), 200)[0] == "exact"
     with pytest.warns(cclk.CclkWarning, match="weights='nw'"):
         assert reason(kernels.RBF(length_scale=0.05), 400)[0] == "nystrom"
@@ -345,7 +345,7 @@ def test_weights_have_the_dtype_of_the_condition() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "counts_own", "dead_below"),
-    [("loo", False, 1e-3), ("paper", True, 1e-6), ("release", False, 1e-6), ("nw", False, 1e-3)],
+    [("loo", False, 1e-3), ("paper", True, 1e-6), ("authors", False, 1e-6), ("nw", False, 1e-3)],
 )
 def test_what_is_said_of_the_weights(mode: str, counts_own: bool, dead_below: float) -> None:
     found = weigh(
@@ -362,7 +362,7 @@ def test_what_is_said_of_the_weights(mode: str, counts_own: bool, dead_below: fl
     assert (found.operator is None) == (mode == "nw")
 
 
-@pytest.mark.parametrize("mode", ["loo", "paper", "release", "nw"])
+@pytest.mark.parametrize("mode", ["loo", "paper", "authors", "nw"])
 @pytest.mark.parametrize(
     "kernel", [kernels.Delta(), kernels.Linear(), kernels.RBF(length_scale=1.0)]
 )
@@ -399,7 +399,7 @@ def test_mistakes_are_named(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match="landmarks is 0"):
         cclk.Nystrom(0)
     with pytest.raises(ValueError, match="needs solver='exact'"):
-        conditional_weights(kernels.Linear(), torch.randn(5), solver="features", weights="release")
+        conditional_weights(kernels.Linear(), torch.randn(5), solver="features", weights="authors")
 
 
 @pytest.mark.parametrize("solver", ["exact", "features", "nystrom"])

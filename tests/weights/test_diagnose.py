@@ -194,7 +194,7 @@ def test_a_loss_is_diagnosed_by_its_own_weights(name: str) -> None:
     """The weights, the ridge and the solver that its last call used."""
     kernel = kernels.RBF(length_scale=20.0)
     x, y = torch.randn(2, 256, 4)
-    for options in ({}, {"weights": "release", "ridge": 0.5, "solver": "exact"}):
+    for options in ({}, {"weights": "authors", "ridge": 0.5, "solver": "exact"}):
         loss = getattr(cclk, name)(kernel, **options)
         loss(x, y, COLORS)
         found = cclk.diagnose(loss, COLORS)

@@ -182,8 +182,6 @@ def find(
         anchors: The samples that are anchors.
         share: The share of the kernel values of an anchor that may be dropped.
     """
-    if len(condition) < SMALLEST:
-        return None, f"all pairs are computed: fewer than {SMALLEST} samples"
     coordinates = kernel.coordinates(condition.rows(slice(0, 1)))
     if coordinates is None or not coordinates.shape[1]:
         return None, "all pairs are computed: the kernel has no bounds"

@@ -7,6 +7,7 @@ W is symmetric, so row i holds the weights w(z_j, z_i) of anchor i. Losses use i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from cclk.condition import Condition
 from cclk.kernels import Delta
-from cclk.operator.neighborhoods import Neighborhoods, find
+from cclk.weights.neighborhoods import Neighborhoods, find
 
 
 class Operator(ABC):
@@ -43,16 +44,16 @@ class Near(NamedTuple):
     """Upper bound of the sum of all other entries of each row, float64 (n,)."""
 
 
-class Rows(ABC):
-    """A matrix that is computed by row tiles."""
+Rows = Callable[[int, int], Tensor]
+"""A matrix by row tiles: rows start to stop, a new tensor that the caller may overwrite."""
+
+
+class LocalRows(ABC):
+    """`Rows` of which most entries may be negligible."""
 
     @abstractmethod
     def __call__(self, start: int, stop: int) -> Tensor:
-        """Return rows start to stop, a new tensor that the caller may overwrite."""
-
-
-class LocalRows(Rows):
-    """Rows of which most entries may be negligible."""
+        """Return rows start to stop."""
 
     @abstractmethod
     def neighborhoods(self, rows: range, share: float) -> tuple[Neighborhoods | None, str]:
@@ -83,15 +84,8 @@ class Dense(Operator):
 
     def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
         matrix = self.matrix if factor is None else self.matrix * factor[:, None]
-        return DenseRows(matrix.to(dtype))
-
-
-class DenseRows(Rows):
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix
-
-    def __call__(self, start: int, stop: int) -> Tensor:
-        return self.matrix[start:stop].clone()
+        matrix = matrix.to(dtype)
+        return lambda start, stop: matrix[start:stop].clone()
 
 
 class Factored(Operator):
@@ -103,15 +97,8 @@ class Factored(Operator):
 
     def with_rows_scaled(self, factor: Tensor | None, dtype: torch.dtype) -> Rows:
         left = self.factor if factor is None else self.factor * factor[:, None]
-        return ProductRows(left.to(dtype), self.factor.to(dtype))
-
-
-class ProductRows(Rows):
-    def __init__(self, left: Tensor, right: Tensor) -> None:
-        self.left, self.right = left, right.T
-
-    def __call__(self, start: int, stop: int) -> Tensor:
-        return self.left[start:stop] @ self.right
+        left, right = left.to(dtype), self.factor.to(dtype).T
+        return lambda start, stop: left[start:stop] @ right
 
 
 class Grouped(Operator):
