@@ -104,7 +104,7 @@ class ConditionalEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         weight_decay: float = 0.01,  # the usual value for AdamW
         temperature: float | None = 0.2,  # best for removal, see docs/how-to/remove-a-condition.md
         weights: str = "auto",
-        neighbors: float = _DEFAULTS.loss.neighbors,
+        neighbors: float = 3.0,
         remove: str = "auto",
         leakage_penalty: float | None = None,
         feature_width: int | None = None,

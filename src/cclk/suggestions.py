@@ -18,7 +18,7 @@ SYNONYMS = {
     "model": "encoder",
     "output": "out",
     "sensitive": "condition",
-    "sigma": "length-scale",
+    "transforms": "augmentation",
     "simclr": "infonce",
     "target": "label",
     "tau": "temperature",

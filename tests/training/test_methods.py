@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ from cclk.kernels import RBF, Cosine
 from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.network import network_for
-from cclk.training.resolve import resolve
-from cclk.training.settings import Settings, load
+from cclk.training.resolve import TRAINING, resolve
+from cclk.training.settings import OPTIONS, Settings, load
 
 
 @pytest.fixture
@@ -187,5 +188,36 @@ def test_kernels_of_embeddings(mixed: Dataset) -> None:
 
 @pytest.mark.parametrize("method", ["fair-infonce", "fair-cclk", "infonce"])
 def test_a_group_that_no_sampler_uses_is_an_error(method: str, mixed: Dataset) -> None:
-    with pytest.raises(SettingsError, match=f"group is 8, but {method} draws its batches"):
+    with pytest.raises(SettingsError, match=rf"'group': 8}}, but {method} draws its batches"):
         build(settings(method, group=8), mixed)
+
+
+def test_options_of_kernels_losses_and_samplers(mixed: Dataset) -> None:
+    built = build(settings(kernel_options={"neighbors": 2.0}, ridge=0.5, views="cross"), mixed)
+    assert built.kernel is not None
+    age, site, _ = built.kernel.leaves()
+    assert age.neighbors == 2  # type: ignore[attr-defined]
+    assert not hasattr(site, "neighbors"), "a kernel gets the options that it has"
+    assert built.loss.conditioning.ridge == 0.5  # type: ignore[union-attr]
+    for options, error in (
+        ({"kernel_options": {"width": 1}}, "the kernel 'auto' has no option 'width'"),
+        ({"loss_options": {"margin": 1}}, "the loss of fair-cclk has no option 'margin'"),
+        (
+            {"sampler": "local", "sampler_options": {"rows": 1}},
+            "the sampler local has no option 'rows'",
+        ),
+    ):
+        with pytest.raises(SettingsError, match=error):
+            build(settings(**options), mixed)
+
+
+@pytest.mark.parametrize("method", ["infonce", "fair-cclk", "weaksup-cclk", "hardneg-infonce"])
+def test_options_of_a_loss_are_its_defaults_or_those_of_training(
+    method: str, mixed: Dataset
+) -> None:
+    spec = methods.find(method)
+    options = resolve(settings(method), mixed).loss.loss_options
+    own = inspect.signature(spec.loss).parameters
+    assert set(options) == set(own) & set(OPTIONS["loss_options"])
+    different = {name for name, value in options.items() if value != own[name].default}
+    assert different == set(TRAINING) & set(options)

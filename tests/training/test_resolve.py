@@ -85,9 +85,9 @@ def test_a_small_split_has_small_batches() -> None:
 
 
 def test_batches_suit_the_method() -> None:
-    def drawn(**overrides: Any) -> tuple[str, int | None]:
+    def drawn(**overrides: Any) -> tuple[str, object]:
         train = resolved(dataset(7), **overrides).train
-        return train.sampler, train.group
+        return train.sampler, train.sampler_options.get("group")
 
     assert drawn() == ("uniform", None)
     assert drawn(sampler="local") == ("local", 16)

@@ -616,19 +616,19 @@ def test_settings_by_section_and_name(vectors: Path, tmp_path: Path) -> None:
             [
                 "train",
                 *common,
-                "--loss.ridge",
-                "0.5",
-                "--train.batch-size=32",
-                "--optim.lr",
+                "--loss-options",
+                "{ ridge = 0.5 }",
+                "--batch-size=32",
+                "--lr",
                 "1e-4",
-                "--model.projection=8",
+                "--projection=8",
             ]
         )
         == 0
     )
     settings = RunFolder(tmp_path / "run").settings
     assert (
-        settings.loss.ridge,
+        settings.loss.loss_options["ridge"],
         settings.train.batch_size,
         settings.optim.lr,
         settings.model.projection,

@@ -230,7 +230,7 @@ def test_methods_of_the_paper() -> None:
                     "auto" if cell.row == "RBF" else "",
                 )
                 if cell.row == "polynomial":
-                    assert settings.loss.degree == 3
+                    assert settings.loss.kernel_options.get("degree", 3) == 3
             assert {
                 cell.row.split(",")[0].lower() for cell in experiment(name).plan(size).cells
             } == wanted
@@ -271,9 +271,11 @@ def test_bandwidths_are_the_papers() -> None:
         assert settings.data.dataset == "cub"
         assert settings.loss.kernel == "rbf"
         if cell.paper:  # the paper's exp(-d^2 / sigma^2) is ours with 2 l^2 = sigma^2
-            assert 2 * float(settings.loss.length_scale) ** 2 == pytest.approx(cell.x, rel=1e-5)
+            assert 2 * float(
+                str(settings.loss.kernel_options["length_scale"])
+            ) ** 2 == pytest.approx(cell.x, rel=1e-5)
         else:
-            assert settings.loss.length_scale == "auto"
+            assert "length_scale" not in settings.loss.kernel_options
 
 
 @pytest.mark.parametrize("size", ["cpu", "smoke"])
@@ -284,7 +286,7 @@ def test_bandwidths_elsewhere_rescale_the_condition(size: Size) -> None:
     for cell, settings in variants(plan):
         assert settings.data.condition_scale == cell.x
         assert not settings.data.standardize, "else the scale would not be seen"
-        scales.setdefault(cell.row, set()).add(settings.loss.length_scale)
+        scales.setdefault(cell.row, set()).add(settings.loss.kernel_options.get("length_scale"))
     fixed, auto = scales.values()
     assert auto == {"auto"}
     assert len(fixed) == 1

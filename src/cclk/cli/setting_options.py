@@ -12,7 +12,7 @@ from cyclopts.help import DefaultFormatter, HelpPanel
 from pydantic.fields import FieldInfo
 
 from cclk.suggestions import similar
-from cclk.training.settings import AUTO, choices, setting_fields
+from cclk.training.settings import AUTO, OPTIONS, choices, setting_fields
 
 MAIN = Group("Most used", sort_key=2)
 COMMON = (
@@ -149,9 +149,12 @@ def unknown_option(error: UnknownOptionError) -> str:
         if option.startswith("--")
     ]
     command = " ".join(error.command_chain or ["cclk"])
-    positive = name.removeprefix("no-")
+    positive, plain = name.removeprefix("no-"), name.replace("-", "_")
+    setting = next((setting for setting, names in OPTIONS.items() if plain in names), None)
     if name in _INSTEAD and "devices" in known:
         remedy = _INSTEAD[name]
+    elif setting and "devices" in known:
+        remedy = f"use --{setting.replace('_', '-')} '{{ {plain} = VALUE }}'"
     elif positive != name and positive in known:
         remedy = f"did you mean --{positive} false?"
     elif matches := similar(name, known):

@@ -7,7 +7,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from cclk.errors import SettingsError
 from cclk.kernels import Kernel
 from cclk.kernels.bandwidth import Scale
 from cclk.registry import KERNELS, METHODS, call
-from cclk.training.settings import Settings
+from cclk.training.settings import OPTIONS, Settings
 from cclk.weights.variants import Conditioning
 
 __all__ = ["Method", "MethodSpec", "build", "find"]
@@ -170,7 +170,9 @@ def conditioning(method: Method, settings: Settings) -> Conditioning:
     if isinstance(own, Conditioning):
         return own
     assert method.kernel is not None
-    return Conditioning(method.kernel, settings.loss.ridge, settings.loss.solver)
+    options = settings.loss.loss_options
+    known: Any = {name: options[name] for name in ("ridge", "solver") if name in options}
+    return Conditioning(method.kernel, **known)
 
 
 def standardized(settings: Settings, dataset: Dataset, raw: Sequence[str] = ()) -> Condition:
@@ -223,18 +225,11 @@ def _kernels(settings: Settings, dataset: Dataset, spec: MethodSpec) -> list[Ker
 
 
 def _column_kernel(settings: Settings, column: Column) -> Kernel:
-    name, loss = column.kernel or settings.loss.kernel, settings.loss
-    kernel = KERNELS.create(
-        name,
-        {
-            "column": column,
-            "columns": column.name or None,
-            "length_scale": loss.length_scale,
-            "neighbors": loss.neighbors,
-            "degree": loss.degree,
-            "offset": loss.offset,
-        },
-    )
+    name = column.kernel or settings.loss.kernel
+    # Columns may have different kernels, which take different ones of the known options.
+    known, own = _divided("kernel_options", settings.loss.kernel_options)
+    arguments = {"column": column, "columns": column.name or None, **known}
+    kernel = KERNELS.create(name, arguments, own)
     if not isinstance(kernel, Kernel):
         raise SettingsError(
             f"the kernel {name!r} is a {type(kernel).__name__}: it must be a cclk.kernels.Kernel"
@@ -247,27 +242,27 @@ def _column_kernel(settings: Settings, column: Column) -> Kernel:
     return kernel
 
 
+def _divided(
+    setting: str, options: Mapping[str, object]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Options that something in this package has, and others."""
+    known = {name: value for name, value in options.items() if name in OPTIONS[setting]}
+    return known, {name: value for name, value in options.items() if name not in known}
+
+
 def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Module:
-    options = settings.loss
-    arguments = {
-        "temperature": options.temperature,
-        "views": options.views,
-        # With a queue, `Momentum` calls the loss once for each direction.
-        "symmetric": options.symmetric and not settings.train.queue,
+    # Settings that several methods share may name options that this loss does not have.
+    known, own = _divided("loss_options", settings.loss.loss_options)
+    arguments = known | {
+        "temperature": settings.loss.temperature,
         "gather_distributed": True,
         "kernel": kernel,
-        "ridge": options.ridge,
-        "solver": options.solver,
-        "positives": options.positives,
-        "own_share": options.own_share,
-        "beta": options.beta,
-        "uniform_share": options.uniform_share,
-        "weights": options.weights,
-        "tau_plus": options.tau_plus,
     }
-    if options.weights == "auto":  # the choice of the loss, by its kernel
-        del arguments["weights"]
-    loss = call(spec.loss, arguments, {}, what=f"the loss of {settings.method}")
+    if settings.loss.weights != "auto":  # the choice of the loss, by its kernel
+        arguments["weights"] = settings.loss.weights
+    if settings.train.queue:  # `Momentum` calls the loss once for each direction
+        arguments["symmetric"] = False
+    loss = call(spec.loss, arguments, own, what=f"the loss of {settings.method}")
     if not isinstance(loss, nn.Module):
         raise SettingsError(
             f"the loss of {settings.method} is a {type(loss).__name__}: it must be a"
@@ -316,19 +311,25 @@ def _sampler(
             f"train.queue is {train.queue}, but {dataset.name} has {rows} training rows: beside a"
             f" batch of {size}, choose at most {rows - size}"
         )
-    sampler, group = train.sampler, {} if train.group is None else {"group": train.group}
+    sampler, group = train.sampler, train.sampler_options
     if group and (sampler == "uniform" or (sampler == "clusters" and spec.batches == "fair")):
         drawn = "from one cluster each" if sampler == "clusters" else "uniformly"
         raise SettingsError(
-            f"train.group is {train.group}, but {settings.method} draws its batches {drawn}: omit"
-            " group, or choose the sampler local"
+            f"train.sampler_options is {group}, but {settings.method} draws its batches {drawn}:"
+            " omit it, or choose the sampler local"
         )
     if sampler == "local":
         if not dataset.columns:
             raise SettingsError(
                 f"train.sampler is 'local', but {dataset.name} has no condition: choose 'uniform'"
             )
-        return LocalBatches(points, size, seed=seed, **group)
+        local: LocalBatches = call(
+            LocalBatches,
+            {"condition": points, "batch_size": size, "seed": seed},
+            group,
+            what="the sampler local",
+        )
+        return local
     if sampler == "clusters":
         if clusters is None:
             raise SettingsError(
@@ -336,5 +337,11 @@ def _sampler(
                 " baseline, or 'local'"
             )
         mode: Literal["fair", "weaksup"] = "fair" if spec.batches == "fair" else "weaksup"
-        return ClusterBatches(clusters, size, seed=seed, mode=mode, **group)
+        batches: ClusterBatches = call(
+            ClusterBatches,
+            {"clusters": clusters, "batch_size": size, "seed": seed, "mode": mode},
+            group,
+            what="the sampler clusters",
+        )
+        return batches
     return Uniform(rows, size, seed=seed)

@@ -51,7 +51,10 @@ class Momentum:
         self, network: ContrastiveNetwork, method: Method, settings: Settings, device: torch.device
     ) -> None:
         self.follower = copy.deepcopy(network).requires_grad_(False).to(device)
-        self.method, self.symmetric = method, settings.loss.symmetric
+        self.method, self.symmetric = (
+            method,
+            bool(settings.loss.loss_options.get("symmetric", True)),
+        )
         self.size, self.ema = settings.train.queue, settings.train.ema
         self.keys = torch.empty(0, 0)
         self.rows = torch.empty(0, dtype=torch.int64)

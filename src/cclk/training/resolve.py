@@ -11,12 +11,15 @@ from cclk.data.samplers import ClusterBatches, LocalBatches
 from cclk.data.streamed import StreamedImages
 from cclk.errors import warn
 from cclk.training.methods import MethodSpec, find
-from cclk.training.settings import Settings
+from cclk.training.settings import OPTIONS, Settings
 
 STEPS, STEPS_OF_NUMBERS = 1175, 400
 """The paper's number on ColorMNIST; and to remove a condition of columns of numbers, where longer
 training gains nothing and costs small tables much.
 """
+TRAINING = {"views": "all", "symmetric": True, "positives": "outer"}
+"""Where training follows SimCLR and the authors' code, and losses the paper's equations."""
+KERNEL = {"length_scale": "auto", "neighbors": 3.0, "degree": 3, "offset": 0.0}
 TEMPERATURE, TEMPERATURE_OF_REMOVAL = 0.1, 0.2
 REMOVE, REMOVE_FROM_TABLES = "none", "medium"
 REMOVAL: dict[str, tuple[dict[str, float], dict[str, float]]] = {
@@ -68,19 +71,24 @@ def resolve(settings: Settings, dataset: Dataset) -> Settings:
     settings = settings.with_defaults(
         remove=REMOVE_FROM_TABLES if removes else REMOVE,
         temperature=TEMPERATURE_OF_REMOVAL if removes else TEMPERATURE,
-        tau_plus=_default(spec, "tau_plus"),
         batch_size=_batch_size(settings, dataset),
         **_network(settings, dataset),
     )
     settings = settings.with_defaults(sampler=_sampler(spec, dataset))
-    settings = settings.with_defaults(group=_group(settings, spec))
-    return _with_removal(settings)
+    settings = settings.with_defaults(sampler_options=_sampler_options(settings, spec))
+    options = {
+        "kernel_options": KERNEL | settings.loss.kernel_options,
+        "loss_options": _loss_options(spec) | settings.loss.loss_options,
+    }
+    loss = settings.loss.model_copy(update=options)
+    return _with_removal(settings.model_copy(update={"loss": loss}))
 
 
-def _default(spec: MethodSpec, argument: str) -> object:
-    """The loss's own default of an argument, if it has it."""
-    parameter = inspect.signature(spec.loss).parameters.get(argument)
-    return None if parameter is None else parameter.default
+def _loss_options(spec: MethodSpec) -> dict[str, object]:
+    """The options of a loss: its own defaults, except for those of training."""
+    parameters = inspect.signature(spec.loss).parameters
+    own = {name: parameters[name].default for name in OPTIONS["loss_options"] if name in parameters}
+    return own | {name: value for name, value in TRAINING.items() if name in own}
 
 
 def _network(settings: Settings, dataset: Dataset) -> Mapping[str, object]:
@@ -122,15 +130,15 @@ def _sampler(spec: MethodSpec, dataset: Dataset) -> str:
     return "clusters" if spec.needs_clusters else "uniform"
 
 
-def _group(settings: Settings, spec: MethodSpec) -> int | None:
+def _sampler_options(settings: Settings, spec: MethodSpec) -> dict[str, object]:
     """The rows per group, if batches are drawn in groups."""
     if settings.train.sampler == "local" and spec.batches == "neighbors":
-        return math.gcd(settings.train.batch_size, _NEIGHBORS)
+        return {"group": math.gcd(settings.train.batch_size, _NEIGHBORS)}
     samplers = {"local": LocalBatches, "clusters": ClusterBatches}
     if settings.train.sampler not in samplers or spec.batches == "fair":
-        return None
-    drawn = inspect.signature(samplers[settings.train.sampler]).parameters["group"].default
-    return int(drawn)
+        return {}
+    parameters = inspect.signature(samplers[settings.train.sampler]).parameters
+    return {"group": parameters["group"].default}
 
 
 def _with_removal(settings: Settings) -> Settings:

@@ -41,6 +41,15 @@ from cclk.suggestions import suggestion
 Missing = Literal["error", "drop", "impute"]
 AUTO: Literal["auto"] = "auto"
 """Stands for a default that depends on the data; see `cclk.training.resolve`."""
+OPTIONS = {
+    "kernel_options": ("length_scale", "neighbors", "degree", "offset"),
+    "loss_options": (
+        "ridge", "solver", "views", "symmetric", "positives", "own_share", "uniform_share", "beta",
+        "tau_plus",
+    ),
+    "sampler_options": ("group",),
+}  # fmt: skip
+"""Setting -> its options in this package, which overrides may name directly, as in "ridge"."""
 LARGEST = 1e18
 """The largest number of a setting: with larger ones training overflows."""
 
@@ -191,49 +200,23 @@ class LossSettings(Section):
     kernel: Annotated[str, KERNELS] = Field(
         "auto", description="similarity of conditions; auto: by the kind of each column"
     )
-    length_scale: float | Literal["auto", "median"] = Field(
-        "auto", description="length scale of rbf and laplacian"
+    kernel_options: dict[str, object] = Field(
+        {},
+        description=(
+            "options of the kernel, such as { neighbors = 12 }: length_scale and neighbors of rbf"
+            " and laplacian, degree and offset of polynomial"
+        ),
     )
-    neighbors: float = Field(
-        3.0, ge=1, description="effective neighbors of the median anchor with length_scale auto"
-    )
-    degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
-    offset: float = Field(0.0, ge=0, description="offset of the polynomial kernel")
-    ridge: float = Field(0.01, gt=0, description="regularization of the conditional operator")
     weights: Literal["auto", "loo", "paper", "authors", "nw"] = Field(
         "auto", description="weights of neighbors; auto: nw for fair-cclk, else loo"
     )
-    positives: Literal["inner", "outer"] = Field(
-        "outer",
+    loss_options: dict[str, object] = Field(
+        {},
         description=(
-            "positives of weaksup-cclk: outer: mean of logarithms, which asks for all neighbors;"
-            " inner: logarithm of a mean, as in the paper"
+            "options of the loss, such as { ridge = 0.1 }: ridge, solver, views, symmetric;"
+            " positives and own_share of weaksup-cclk; uniform_share and tau_plus of hardneg-cclk;"
+            " beta and tau_plus of hardneg-infonce"
         ),
-    )
-    own_share: float = Field(
-        0.1,
-        ge=0,
-        le=1,
-        description="with positives outer, least share of the anchor's own view among them",
-    )
-    solver: Literal["auto", "exact", "features", "nystrom"] = Field(
-        "auto", description="how the operator is computed"
-    )
-    # The losses default to the paper's equations; training follows SimCLR and the authors' release.
-    views: Literal["cross", "all"] = Field("all", description="all: also compare within a view")
-    symmetric: bool = Field(True, description="both views are anchors")
-    beta: float = Field(1.0, ge=0, description="hardness of hardneg-infonce")
-    tau_plus: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description=(
-            "assumed share of false negatives of hard negatives; default: 0.1 of hardneg-infonce,"
-            " 0 of hardneg-cclk"
-        ),
-    )
-    uniform_share: float = Field(
-        0.0, ge=0, le=1, description="share of uniform negatives of hardneg-cclk"
     )
     clusters: Annotated[int, Field(ge=1)] | Literal["values"] = Field(
         10,
@@ -334,12 +317,11 @@ class TrainSettings(Section):
             " local for weaksup-cclk unless its condition is categorical, else uniform"
         ),
     )
-    group: int | None = Field(
-        None,
-        ge=1,
+    sampler_options: dict[str, object] = Field(
+        {},
         description=(
-            "rows per group of the samplers local and clusters; default: 16 neighbors of local (4"
-            " for weaksup-cclk), 2 rows of a cluster"
+            "options of the samplers local and clusters: { group = 8 }, rows per group; default: 16"
+            " neighbors of local (4 for weaksup-cclk), 2 rows of a cluster"
         ),
     )
     queue: int = Field(
@@ -635,9 +617,12 @@ def _name(fault: Mapping[str, Any]) -> str:
 def _override(tree: dict[str, Any], name: str, value: object) -> None:
     name = name.replace("-", "_").replace(":", ".")
     section, _, key = name.rpartition(".")
-    sections = [own for inner, own, _ in setting_fields() if inner == key and section in ("", own)]
+    setting = next((setting for setting, names in OPTIONS.items() if key in names), key)
+    fields = list(setting_fields())
+    sections = [own for inner, own, _ in fields if inner == setting and section in ("", own)]
     if not sections:
-        known = [inner.replace("_", "-") for inner, _, _ in setting_fields()]
+        names = [name for name, _, _ in fields] + [name for own in OPTIONS.values() for name in own]
+        known = [name.replace("_", "-") for name in names]
         raise SettingsError(
             f"unknown setting {name.replace('_', '-')!r}{suggestion(key, known)}: `cclk train"
             " --help-all` lists them"
@@ -648,9 +633,12 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
         raise SettingsError(
             f"{section} is {target!r}: it must be a section of settings, [{section}]"
         )
+    if setting != key:
+        options = target.get(setting)
+        value = {**(options if isinstance(options, Mapping) else {}), key: value}
     if key in ("epochs", "steps"):  # the last one applies
         target.pop("steps" if key == "epochs" else "epochs", None)
-    target[key] = value
+    target[setting] = value
 
 
 def _presets() -> Any:
