@@ -190,10 +190,10 @@ def _uri(image: Tensor) -> str:
 
     if image.is_floating_point():
         image = (255 * image.nan_to_num().clamp(0, 1)).round().byte()
-    thumbnail = Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).squeeze(2).numpy()))
-    thumbnail.thumbnail((_LARGEST, _LARGEST), Image.Resampling.LANCZOS)
+    shown = Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).squeeze(2).numpy()))
+    shown.thumbnail((_LARGEST, _LARGEST), Image.Resampling.LANCZOS)
     with io.BytesIO() as file:
-        thumbnail.save(file, "PNG", optimize=True)
+        shown.save(file, "PNG", optimize=True)
         return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
