@@ -341,34 +341,25 @@ def _evaluation(folder: Path) -> Case:
     def interval(value: float) -> dict[str, float]:
         return {"value": value, "low": value - 0.02, "high": value + 0.02}
 
-    number = {
-        probe: {"r2": interval(0.3), "mse": interval(54.0)} for probe in ("linear", "nonlinear")
-    } | {"baseline_mse": interval(80.0)}
-    category = {
-        "linear": {"accuracy": interval(0.6)},
-        "nonlinear": {"accuracy": interval(0.7)},
-        "baseline_accuracy": interval(0.5),
-    }
+    def r2(value: float) -> dict[str, object]:
+        return {**interval(value), "unit": "r2"}
+
     accuracy = {"linear": interval(0.9), "knn": interval(0.8)}
     how = {"train": 100, "seed": 0, "bootstrap": 1000, "alpha": [0.1, 1.0]}
-    single = {"accuracy": accuracy, "leakage": number, "how": how}
-    several: dict[str, Any] = {
-        "accuracy": accuracy, "leakage": {}, "leakages": {"age": number, "site": category},
-    }  # fmt: skip
-    panel: dict[str, Any] = {
+    leakage: dict[str, Any] = {
         "columns": {
-            "age": {"by_probe": {"linear": interval(0.2), "bins": interval(0.3)}},
+            "age": {"by_probe": {"linear": r2(0.2), "bins": r2(0.3)}},
             "site": {
-                "by_probe": {"linear": interval(0.1)}, "accuracy": {"linear": interval(0.6)},
+                "by_probe": {"linear": r2(0.1)}, "accuracy": {"linear": interval(0.6)},
                 "majority": interval(0.5),
             },
         },
         "sizes": {"train": 100, "validation": 20, "test": 30}, "seed": 0,
     }  # fmt: skip
-    measured = {"accuracy": accuracy, "panel": panel, "how": how}
+    alone = {"accuracy": accuracy, "how": how}
+    measured = {"accuracy": accuracy, "leakage": leakage, "how": how}
     trees: list[dict[str, Any]] = [
-        {"encoder": each, "projection": each, "version": "0.1"}
-        for each in (single, several, measured)
+        {"encoder": each, "projection": each, "version": "0.1"} for each in (alone, measured)
     ]
     trees[-1]["baselines"] = {"untrained": measured, "inputs": measured}
     seeds = [json.dumps(tree).encode() for tree in trees]

@@ -45,7 +45,7 @@ _SHARED: list[Choice] = [
     {"lr": "6e-3", "temperature": "0.5", "head": "linear-bn"},
     {"lr": "6e-3", "temperature": "0.5", "head": "none"},
 ]
-_CLOSE = {"weights": "nw", "sampler": "local", "group": "32"}
+_CLOSE = {"weights": "nw", "sampler": "local", "sampler-options": "{ group = 32 }"}
 CHOICES: dict[str, list[Choice]] = {
     "infonce": _SHARED,
     "fair-cclk": [choice | _CLOSE for choice in _SHARED],

@@ -82,12 +82,12 @@ def test_images_with_three_conditions(
     assert "site is one of 2 categories (A, B); traits is a set of 2 attributes (x, y)" in told
     assert run("evaluate", out, "--bootstrap", 5) == 0
     tree = json.loads((out / "evaluation.json").read_text())
-    columns = tree["encoder"]["panel"]["columns"]
+    columns = tree["encoder"]["leakage"]["columns"]
     assert set(columns) == {"age", "site", "traits"}
     assert "accuracy" not in columns["age"]
     assert "linear" in columns["site"]["accuracy"]
     assert set(tree["baselines"]) == {"untrained", "inputs"}
-    assert set(tree["baselines"]["inputs"]) == {"accuracy", "panel", "how"}
+    assert set(tree["baselines"]["inputs"]) == {"accuracy", "leakage"}
     told = capsys.readouterr().out
     sentence = r"\nage: the worst of \d probes reads R² \S+ \(untrained \S+, inputs \S+\): \w"
     assert re.search(sentence, told)
@@ -135,7 +135,7 @@ def test_names_with_brackets_are_told_as_they_are(
     assert not caplog.records
     assert run("evaluate", tmp_path / "site", tmp_path / "age", "--bootstrap", 2) == 0
     told = capsys.readouterr().out
-    assert "Accuracy on the kind [k] and leakage of each condition" in told
+    assert "kind [k]   kNN        leakage of" in told
     assert " site " in told
     assert " age " in told
 
@@ -165,7 +165,7 @@ def test_numbers_choose_a_network_for_numbers(
     assert (settings["model"]["encoder"], settings["augment"]["augmentation"]) == ("mlp", "vectors")
     assert settings["table"]["condition"] == ["age"]
     assert run("evaluate", out, "--bootstrap", 2) == 0
-    assert "Accuracy on the label and leakage of the age" in capsys.readouterr().out
+    assert "leakage of" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore::cclk.CclkWarning")  # a batch of 16 has few hard negatives
@@ -194,8 +194,8 @@ def test_methods_without_a_condition(
     assert "no condition" in capsys.readouterr().err
     assert run("evaluate", out, "--bootstrap", 2) == 0
     shown = capsys.readouterr().out
-    assert "Accuracy on the kind" in shown
-    assert "leak" not in shown
+    assert shown.startswith("features    kind")
+    assert "R²" not in shown
     found = json.loads((out / "evaluation.json").read_text())
     assert set(found["encoder"]) == {"accuracy", "how"}
     assert run("report", out, "--out", tmp_path / "page.html", "--quiet") == 0
@@ -231,7 +231,7 @@ def test_a_run_without_a_condition_beside_one_with(
     assert run("train", *common, "--condition", "age", "--out", tmp_path / "fair") == 0
     folders = [tmp_path / "plain", tmp_path / "fair"]
     assert run("evaluate", *folders, "--bootstrap", 2) == 0
-    assert "Accuracy on the kind and leakage of the age" in capsys.readouterr().out
+    assert "age         R²" in capsys.readouterr().out
     assert run("report", *folders, "--out", tmp_path / "page.html", "--quiet") == 0
     assert "leakage of the age" in (tmp_path / "page.html").read_text()
 

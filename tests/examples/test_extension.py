@@ -58,13 +58,13 @@ def test_the_commands_of_its_readme_work_without_installing_it(tmp_path: Path) -
     assert settings["method"] == "cclk_sky:FAIR_BY_HOUR"
     evaluation = json.loads((tmp_path / "runs" / "sky" / "evaluation.json").read_text())
     assert evaluation["encoder"]["accuracy"]["linear"]["value"] > 0.9
-    assert evaluation["encoder"]["panel"]["columns"]["hour"]["by_probe"]["linear"]["value"] < 0.5
+    assert evaluation["encoder"]["leakage"]["columns"]["hour"]["by_probe"]["linear"]["value"] < 0.5
     assert "cclk_sky:FAIR_BY_HOUR" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("installed")
 def test_its_entry_points_are_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(registry.METHODS)[-1] == "fair-by-hour"
+    assert "fair-by-hour" in registry.METHODS
     assert list(registry.KERNELS)[-1] == "periodic"
     out = tmp_path / "run"
     chosen = ["--dataset", "sky", "--method", "fair-by-hour", "--kernel", "periodic"]

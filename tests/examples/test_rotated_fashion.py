@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_it_goes_the_users_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         )
         assert told["settings"] == best["settings"]
         for seed, evaluation in enumerate(told["evaluations"]):
-            assert set(evaluation["encoder"]["panel"]["columns"]) == {"angle"}
+            assert set(evaluation["encoder"]["leakage"]["columns"]) == {"angle"}
             run = RunFolder(tmp_path / "runs" / f"{method}-choice{best['number']}-seed{seed}")
             assert (run.settings.method, run.settings.seed) == (method, seed)
             assert run.settings.train.steps == 2
@@ -107,7 +108,7 @@ def test_the_page_has_the_settings_that_were_chosen() -> None:
             "steps": result["settings"]["steps"],
             "warmup": result["settings"]["warmup"],
         }
-        spelled = " ".join(f"--{name} {value}" for name, value in options.items())
+        spelled = " ".join(f"--{name} {shlex.quote(value)}" for name, value in options.items())
         assert (
             f'cclk train "${{columns[@]}}" --method {method} --remove none {spelled} --out' in text
         )

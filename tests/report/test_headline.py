@@ -176,7 +176,7 @@ def test_seeds_are_averaged_under_the_name_they_share() -> None:
         " (91.0 % → 97.0 %) and leaks less"
     )
     two = [
-        *seeds("fair-cclk", [0.9, 0.9], "fair", loss={"ridge": 1.0}),
+        *seeds("fair-cclk", [0.9, 0.9], "fair", loss={"loss_options": {"ridge": 1.0}}),
         *(run("fair-cclk", evaluation(0.9, 0.9, 0.9), f"fair-seed{s}", s) for s in (2, 3)),
     ]
     assert "fair-seed0 and fair-seed1 (mean of 2 seeds)" in said(*two), (

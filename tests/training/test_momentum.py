@@ -170,7 +170,7 @@ def test_a_queue_goes_on_with_the_run(steps: int, vectors: Path, tmp_path: Path)
     for step in range(steps):
         cut.step(step)
     data = fingerprint(cut.dataset)
-    identity = RunIdentity(settings.model_dump(mode="json"), data, cclk.__version__, 1)
+    identity = RunIdentity(cut.settings.model_dump(mode="json"), data, cclk.__version__, 1)
     save_checkpoint(tmp_path / "cut", steps, cut.state_dict(), identity)
     run = training.resume(tmp_path / "cut", quiet=True)
     stored = [load_file(folder / "encoder.safetensors") for folder in (whole.folder, run.folder)]

@@ -434,7 +434,7 @@ TWO, THREE = ["--devices", "2"], ["--devices", "3"]
     [
         ({}, TWO),
         ({"queue": "100"}, ["--nodes", "2"]),
-        ({"queue": "100", "symmetric": "false"}, TWO),
+        ({"queue": "100", "loss_options": "{ symmetric = false }"}, TWO),
         ({"head": "mlp"}, TWO),
         ({"leakage_penalty": "1", "penalty_rows": "101"}, TWO),
         ({"batch_size": "2"}, THREE),
@@ -559,7 +559,7 @@ def test_damaged_checkpoints_and_encoders_are_named(vectors: Path, tmp_path: Pat
         (["train", "--preset", "none"], "unknown preset 'none'"),
         (["train", "--learning-rate", "1"], "no option --learning-rate"),
         (["train", "--train.ridge", "1"], "no option --train.ridge"),
-        (["train", "--optim.lr=fast"], "optim.lr: input should be a valid number"),
+        (["train", "--lr=fast"], "lr: input should be a valid number"),
         (["train", "--dataset", "nowhere.npz"], "nowhere.npz"),
         (["train", "--dataset", "imagenet"], "unknown dataset 'imagenet'"),
         (["train", "--encoder", "vgg"], "unknown encoder 'vgg'"),
@@ -645,7 +645,7 @@ def test_from_training_to_report(
     found = json.loads((tmp_path / "fair-cclk" / "evaluation.json").read_text())
     for part in ("encoder", "projection"):
         assert 0 <= found[part]["accuracy"]["linear"]["value"] <= 1
-        for panel in found[part]["panel"]["columns"].values():
+        for panel in found[part]["leakage"]["columns"].values():
             linear = panel["by_probe"]["linear"]
             assert linear["low"] <= linear["value"] <= linear["high"]
     assert main(["report", "infonce", "fair-cclk", "--out", "page.html", "--quiet"]) == 0

@@ -36,7 +36,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "SMOKE_ROWS", 40)
     monkeypatch.setattr("cclk_paper.cli.bench.Pool", HerePool)
 
-    def linear_probe(x: Splits, target: Splits, seed: int) -> dict[str, Any]:
+    def linear_probe(x: Splits, target: Splits, seed: int, quick: bool = False) -> dict[str, Any]:
         weight = np.linalg.lstsq(x.train, target.train, rcond=None)[0]
         return {"linear": x.test @ weight}
 

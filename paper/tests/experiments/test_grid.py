@@ -459,7 +459,7 @@ def test_a_damaged_results_file_is_told_before_anything_runs(tmp_path: Path) -> 
     path.parent.mkdir()
     path.write_text('{"experiment": "made-up", "cel')
     with pytest.raises(
-        ValueError, match=r"made-up\.json cannot be read \(.*\): repair it, or delete it"
+        ValueError, match=r"made-up\.json is not a valid .* \(.*\): repair it, or delete it"
     ) as raised:
         go(made(*TWO_CELLS), FakePool(nothing_is_run), tmp_path)
     assert "\n" not in str(raised.value)

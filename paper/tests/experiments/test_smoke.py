@@ -76,7 +76,7 @@ def test_all_experiments_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtur
                 (settings.method, "kernel", settings.loss.kernel),
                 (settings.method, settings.loss.clusters),
             }
-    assert {("method", method) for method in METHODS} <= ran
+    assert {("method", method) for method in METHODS if method != "y-aware"} <= ran
     for method, kernels in (
         ("weaksup-cclk", ("rbf", "laplacian", "linear", "cosine")),
         ("fair-cclk", ("polynomial", "laplacian", "cosine")),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -463,8 +464,8 @@ def choices(setting: Any) -> list[str]:
         setting: The field of a setting, or a type.
 
     Example:
-        >>> choices(LossSettings.model_fields["views"]), choices(float | Literal["auto", "median"])
-        (['cross', 'all'], ['auto', 'median'])
+        >>> choices(RemovalSettings.model_fields["independence"])
+        ['parity', 'odds']
     """
     if isinstance(setting, FieldInfo):
         return list(_registry(setting) or choices(setting.annotation))
@@ -632,6 +633,9 @@ def _override(tree: dict[str, Any], name: str, value: object) -> None:
             f"{section} is {target!r}: it must be a section of settings, [{section}]"
         )
     if setting != key:
+        if isinstance(value, str):
+            with suppress(CclkError):  # a name is not TOML
+                value = parse_toml(f"value = {value}")["value"]
         options = target.get(setting)
         value = {**(options if isinstance(options, Mapping) else {}), key: value}
     if key in ("epochs", "steps"):  # the last one applies
