@@ -5,6 +5,7 @@ what was read.
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import json
 import math
@@ -362,11 +363,18 @@ def _evaluation(folder: Path) -> Case:
         {"encoder": each, "projection": each, "version": "0.1"} for each in (alone, measured)
     ]
     trees[-1]["baselines"] = {"untrained": measured, "inputs": measured}
-    seeds = [json.dumps(tree).encode() for tree in trees]
+
+    def sealed(tree: Any) -> Any:
+        """A tree with the digest that its content has."""
+        text = json.dumps(tree, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return {**tree, "digest": digest} if isinstance(tree, dict) else tree
+
+    seeds = [json.dumps(sealed(tree)).encode() for tree in trees]
     path = folder / "evaluation.json"
 
     def edit(source: random.Random) -> bytes:
-        return as_json(mutate_tree(source.choice(trees), source), source)
+        return as_json(sealed(mutate_tree(source.choice(trees), source)), source)
 
     first = Evaluation.from_json(trees[0])
 
