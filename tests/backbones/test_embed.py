@@ -48,7 +48,10 @@ def test_images_of_an_array_and_a_dataset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["t.csv", "--backbone", "tiny:Mean"], "pass the column with paths of images as --image"),
+        (
+            ["t.csv", "--backbone", "tiny:Mean"],
+            "pass the column with paths of images, such as --image path",
+        ),
         (["runs/a", "new.csv", "--backbone", "tiny:Mean"], "or only images with --backbone"),
         (["runs/a"], "pass the folder of a run and its data"),
         (["v.npz", "--backbone", "tiny:Mean"], "contains no images to run tiny:Mean on"),

@@ -117,7 +117,9 @@ def read_images(
     """The images of a table, an .npz file or a dataset, and their ids."""
     if source.endswith((".csv", ".parquet")):
         if column is None:
-            raise RunError(f"{source} is a table: pass the column with paths of images as image")
+            raise RunError(
+                f"{source} is a table: pass the column with paths of images, such as image='path'"
+            )
         return load_inputs(Path(source), image=column, size=size, data_dir=data_dir, row_id=row_id)
     return _of_array_or_dataset(source, data_dir)
 
