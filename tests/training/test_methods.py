@@ -17,7 +17,9 @@ from cclk.registry import METHODS
 from cclk.training import methods
 from cclk.training.network import network_for
 from cclk.training.resolve import TRAINING, resolve
+from cclk.training.run_folder import load_dataset
 from cclk.training.settings import OPTIONS, Settings, load
+from cclk.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -221,3 +223,9 @@ def test_options_of_a_loss_are_its_defaults_or_those_of_training(
     assert set(options) == set(own) & set(OPTIONS["loss_options"])
     different = {name for name, value in options.items() if value != own[name].default}
     assert different == set(TRAINING) & set(options)
+
+
+def test_a_loss_that_learns_is_refused() -> None:
+    settings = load(overrides={"loss_options": {"learn_temperature": True}})
+    with pytest.raises(SettingsError, match=r"learns log_temperature, but training optimizes the"):
+        Trainer(settings, load_dataset(settings))

@@ -267,6 +267,11 @@ def _loss(settings: Settings, spec: MethodSpec, kernel: Kernel | None) -> nn.Mod
             f"the loss of {settings.method} is a {type(loss).__name__}: it must be a"
             " torch.nn.Module"
         )
+    if trained := [name for name, value in loss.named_parameters() if value.requires_grad]:
+        raise SettingsError(
+            f"the loss of {settings.method} learns {trained[0]}, but training optimizes the network"
+            " only: use this loss in your own loop"
+        )
     if settings.train.queue and "support" not in inspect.signature(loss.forward).parameters:
         raise SettingsError(
             f"train.queue is {settings.train.queue}, but the loss of {settings.method} takes no"
