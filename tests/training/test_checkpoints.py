@@ -141,6 +141,14 @@ def test_deleted_checkpoints_are_named(what: str, finished: Path, tmp_path: Path
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
+def test_pickled_checkpoints_are_refused(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.rename(path.with_suffix(".ckpt"))
+    with pytest.raises(RunError, match=r"\.ckpt is in a format that can run code, and is not"):
+        training.resume(tmp_path / "run", quiet=True)
+
+
 def test_a_run_killed_before_its_first_checkpoint_starts_anew(
     vectors: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

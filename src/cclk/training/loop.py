@@ -147,6 +147,8 @@ def _require_checkpoints(run: RunFolder) -> None:
     if checkpoints(run.folder):
         return
     folder = run.folder / CHECKPOINTS
+    for old in folder.glob("step-*.ckpt"):
+        raise RunError(f"{old} is in a format that can run code, and is not opened: train again")
     logged = max((int(line["step"]) for line in run.metrics()), default=0)
     if (
         not folder.is_dir()
